@@ -1,0 +1,130 @@
+"""What stands on the PCI bus: seen before any driver is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, gpu
+from fabric_tools.models.facts import PciDevice, PciDevices
+from fabric_tools.models.platform import FabricSpec, GpuSpec, PlatformSpec
+from fabric_tools.models.verdict import Status
+from fabric_tools.phases import Phase
+
+_NO_IDS = "lspci printed no numeric ids; record it as `lspci -D -nn -vv`"
+
+
+def gpus_on_bus(pci: PciDevices) -> list[PciDevice]:
+    """NVIDIA display controllers (PCI class 03xx), in bus order."""
+    return [
+        device
+        for device in pci.devices
+        if (device.device_class or "").startswith("03")
+        and (device.vendor_device or "").startswith("10de:")
+    ]
+
+
+def _has_ids(pci: PciDevices) -> bool:
+    return any(device.vendor_device for device in pci.devices)
+
+
+def _addresses(devices: list[PciDevice]) -> str:
+    return ", ".join(device.bus_id for device in devices) or "none"
+
+
+@check(
+    "pci.gpu_count",
+    phases=(Phase.PREFLIGHT,),
+    title="every GPU is on the PCI bus, and of the right model",
+    remedy="power the node off fully and on; if the GPU stays away, reseat it or call the vendor",
+)
+def gpu_count(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
+    """Counts display controllers of NVIDIA by exact PCI id.
+
+    A GPU that fell off the bus or failed to train is missing here first, and indices of the
+    remaining ones close up: nvidia-smi then shows 0-6 without a gap.
+    """
+    expected = f"{want.count.value} x {want.pci_id.value}"
+    if not _has_ids(pci):
+        yield Finding(NODE, Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
+        return
+    found = gpus_on_bus(pci)
+    right = [device for device in found if device.vendor_device == want.pci_id.value]
+    other = [device for device in found if device not in right]
+    actual = f"{len(right)} x {want.pci_id.value}: {_addresses(right)}"
+    if other:
+        actual += "; other: " + ", ".join(f"{d.bus_id} {d.vendor_device}" for d in other)
+    good = len(right) == want.count.value and not other
+    evidence = tuple(at(pci, device.line) for device in (other or right)[:1])
+    yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, evidence)
+
+
+def _no_switches(spec: PlatformSpec) -> str:
+    count = spec.fabric.nvswitch_count
+    return f"no NVSwitch on this platform ({count.source})" if count.value == 0 else ""
+
+
+@check(
+    "pci.nvswitch_count",
+    phases=(Phase.PREFLIGHT,),
+    title="every NVSwitch is on the PCI bus",
+    remedy="power cycle; in a VM pass every NVSwitch through; else call the vendor",
+    not_applicable=_no_switches,
+)
+def nvswitch_count(pci: PciDevices, want: FabricSpec) -> Iterator[Finding]:
+    """Counts NVSwitches by exact PCI id.
+
+    With one missing the fabric manager aborts ("number of NVSwitches don't match with any
+    supported system topology") and no CUDA program starts (error 802).
+    """
+    expected = f"{want.nvswitch_count.value} x {want.nvswitch_pci_id.value}"
+    if not _has_ids(pci):
+        yield Finding(NODE, Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
+        return
+    found = [d for d in pci.devices if d.vendor_device == want.nvswitch_pci_id.value]
+    good = len(found) == want.nvswitch_count.value
+    actual = f"{len(found)} x {want.nvswitch_pci_id.value}: {_addresses(found)}"
+    evidence = tuple(at(pci, device.line) for device in found[:1]) or (at(pci),)
+    yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, evidence)
+
+
+@check(
+    "pci.gpu_link",
+    phases=(Phase.PREFLIGHT,),
+    title="every GPU has its full PCIe link",
+    remedy="reseat the GPU or its riser; compare the BIOS link settings with a good node",
+    subjects=every_gpu,
+)
+def gpu_link(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
+    """Width must be the platform's now; speed only as the link's capability.
+
+    A GPU lowers the speed of an idle link to save power ("2.5GT/s (downgraded)"), so the current
+    speed proves nothing at idle. The width does not change with load: x8 of x16 is a fault.
+    GPUs are numbered in bus order, as nvidia-smi does.
+    """
+    expected = f"capable of {want.pcie_gt_s.value:g} GT/s, now x{want.pcie_width.value}"
+    found = gpus_on_bus(pci)
+    for index in range(want.count.value):
+        if index >= len(found):
+            yield Finding(gpu(index), Status.UNKNOWN, expected, "not on the bus", (at(pci),))
+            continue
+        yield _link(pci, gpu(index), found[index], want, expected)
+
+
+def _link(
+    pci: PciDevices, subject: str, device: PciDevice, want: GpuSpec, expected: str
+) -> Finding:
+    evidence = (at(pci, device.link_line or device.line),)
+    if device.link_cap_gt_s is None or device.link_sta_width is None:
+        why = "access denied (run as root)" if device.access_denied else "no link lines (use -vv)"
+        return Finding(subject, Status.UNKNOWN, expected, f"{device.bus_id}: {why}", evidence)
+    actual = (
+        f"{device.bus_id}: capable of {device.link_cap_gt_s:g} GT/s, now x{device.link_sta_width}"
+    )
+    good = (
+        device.link_cap_gt_s == want.pcie_gt_s.value
+        and device.link_sta_width == want.pcie_width.value
+    )
+    return Finding(subject, Status.PASS if good else Status.FAIL, expected, actual, evidence)
+
+
+CHECKS: tuple[Check, ...] = (gpu_count, nvswitch_count, gpu_link)

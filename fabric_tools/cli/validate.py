@@ -1,0 +1,106 @@
+"""``fabric-tools validate``: judge a node or a saved snapshot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fabric_tools.cli.reach import HostOption, LocalOption, Reach, SudoOptions
+from fabric_tools.errors import UsageError
+from fabric_tools.phases import Phase
+
+
+class Format(StrEnum):
+    """Output formats of a report."""
+
+    CONSOLE = "console"
+    JSON = "json"
+    JUNIT = "junit"
+    MARKDOWN = "markdown"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("validate")(validate)
+
+
+def validate(
+    phases: Annotated[
+        list[str], typer.Argument(metavar="PHASE...", help="Phases, or `all` that have checks.")
+    ],
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="A collector's snapshot, a folder of outputs such as topo.txt, or - for stdin.",
+        ),
+    ] = None,
+    host: HostOption = None,
+    local: LocalOption = False,
+    platform: Annotated[
+        str | None, typer.Option(metavar="ID", help="Judge as this platform, do not detect it.")
+    ] = None,
+    platforms_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="More platform files.")
+    ] = None,
+    host_vars: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML with platform, profile and waivers of this host."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Inventory name of the host, for waivers.")
+    ] = None,
+    output_format: Annotated[
+        Format, typer.Option("--format", help="How to print the report.")
+    ] = Format.CONSOLE,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also list what passed.")
+    ] = False,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Judge as of this time (ISO 8601).")
+    ] = None,
+    break_glass: Annotated[
+        str | None, typer.Option(metavar="CHECK", help="Let this check pass tonight.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why the glass is broken.")] = "",
+    hours: Annotated[int, typer.Option(min=1, max=24, help="For how long.")] = 8,
+    ssh_config: SudoOptions.ssh_config = None,
+    transport: SudoOptions.transport = SudoOptions.BUILTIN,
+    sudo: SudoOptions.sudo = True,
+    ask_sudo_password: SudoOptions.ask = False,
+) -> int:
+    """Judge a node: is the gate of each PHASE open?
+
+    Faults come first, with what was expected, what was seen, where, and what to do. The exit code
+    is the worst of all gates.
+    """
+    from fabric_tools.cli.judging import Request, judge_and_print
+
+    if sum((snapshot is not None, host is not None, local)) != 1:
+        raise UsageError("give one of --snapshot, --host or --local", where="validate")
+    request = Request(
+        phases=_phases(phases),
+        platform=platform,
+        platforms_dir=platforms_dir,
+        host_vars=host_vars,
+        name=name,
+        as_of=as_of,
+        break_glass=(break_glass, reason, hours) if break_glass else None,
+    )
+    reach = Reach(host, local, ssh_config, transport, sudo, ask_sudo_password)
+    return judge_and_print(request, snapshot, reach, output_format.value, verbose=verbose)
+
+
+def _phases(names: list[str]) -> tuple[Phase, ...]:
+    if names == ["all"]:
+        from fabric_tools.checks import for_phase
+
+        return tuple(phase for phase in Phase if for_phase(phase))
+    known = [phase.value for phase in Phase]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no phase {name!r}; there are {', '.join(known)}, or all")
+    return tuple(dict.fromkeys(Phase(name) for name in names))

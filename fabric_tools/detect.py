@@ -1,0 +1,58 @@
+"""Which platform is this node? By exact product, PCI id and chassis; never by the nearest match."""
+
+from __future__ import annotations
+
+from fabric_tools.checks.pci import gpus_on_bus
+from fabric_tools.models.facts import DmiProduct, GpuInventory, PciDevices
+from fabric_tools.models.platform import PlatformSpec
+from fabric_tools.models.report import PlatformChoice
+from fabric_tools.parsers.reader import Facts, Missing
+
+
+def choose_platform(
+    facts: Facts, platforms: dict[str, PlatformSpec], declared: str | None
+) -> tuple[PlatformSpec | None, PlatformChoice]:
+    """The platform file to judge by, and why; None where the node cannot be told.
+
+    ``declared`` must be a key of ``platforms``. A node without any recorded GPU cannot be told.
+    """
+    if declared is not None:
+        spec = platforms[declared]
+        return spec, PlatformChoice(id=spec.id, title=spec.title, why="declared")
+    products, ids = _seen_gpus(facts)
+    dmi = facts.get(DmiProduct)
+    chassis = None if isinstance(dmi, Missing) else dmi.product_name
+    if not products and not ids:
+        why = "no GPU was seen in nvidia-smi or lspci output, so the platform cannot be told"
+        return None, PlatformChoice(why=f"{why}; name it with --platform")
+    fits = [spec for spec in platforms.values() if _fits(spec, products, ids, chassis)]
+    shown = ", ".join([*sorted(products), *sorted(ids)])
+    if len(fits) == 1:
+        where = f"in chassis {chassis}" if chassis else "(no chassis name recorded)"
+        why = f"detected: {shown} {where}"
+        return fits[0], PlatformChoice(id=fits[0].id, title=fits[0].title, why=why)
+    if not fits:
+        why = f"no platform file for {shown} in chassis {chassis or 'not recorded'}"
+    else:
+        why = f"{shown} fits several platform files: {', '.join(spec.id for spec in fits)}"
+    return None, PlatformChoice(why=f"{why}; name it with --platform")
+
+
+def _seen_gpus(facts: Facts) -> tuple[set[str], set[str]]:
+    """Product names from the driver and PCI ids from the bus."""
+    inventory, pci = facts.get(GpuInventory), facts.get(PciDevices)
+    products, ids = set(), set()
+    if not isinstance(inventory, Missing):
+        products = {gpu.product for gpu in inventory.gpus if gpu.product}
+    if not isinstance(pci, Missing):
+        ids = {device.vendor_device for device in gpus_on_bus(pci) if device.vendor_device}
+    return products, ids
+
+
+def _fits(spec: PlatformSpec, products: set[str], ids: set[str], chassis: str | None) -> bool:
+    match = spec.match
+    if not products <= set(match.gpu_products) or not ids <= set(match.gpu_pci_ids):
+        return False
+    if match.dmi_products and chassis not in match.dmi_products:
+        return False
+    return chassis not in match.not_dmi_products

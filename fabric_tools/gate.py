@@ -1,0 +1,125 @@
+"""The only place that decides whether a gate is open. It fails closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fabric_tools.errors import Exit
+from fabric_tools.models.report import Decision
+from fabric_tools.models.verdict import Status, Verdict, Waiver
+
+_MAX_NAMED = 5
+_PASSING = (Status.PASS, Status.WARN, Status.NOT_APPLICABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A check that must have spoken, and the subjects it must have spoken of."""
+
+    check: str
+    subjects: tuple[str, ...]
+    waivable: bool = True
+
+
+def decide(
+    phase: str,
+    expected: Sequence[Expectation],
+    verdicts: Sequence[Verdict],
+    waivers: Sequence[Waiver],
+    *,
+    host: str,
+    as_of: datetime,
+) -> Decision:
+    """Open only if every expected check spoke of every subject and nothing speaks against.
+
+    A waiver lets a FAIL or UNKNOWN of its check, host and subject pass until it expires; a check
+    that can never be waived ignores it. No checks at all: closed.
+    """
+    if not expected:
+        reason = f"no check is defined for {phase} yet, so nothing is proved"
+        return Decision(phase=phase, open=False, exit_code=Exit.UNKNOWN, reasons=(reason,))
+    waivable = {item.check for item in expected if item.waivable}
+    judged = tuple(_waive(v, waivers, waivable, host, as_of) for v in verdicts)
+    against = [v for v in judged if v.status not in _PASSING and not v.waived_by]
+    failed = [v for v in against if v.status is Status.FAIL]
+    unsure = [v for v in against if v.status is Status.UNKNOWN]
+    silent = _silent(expected, judged)
+    reasons = [
+        *_by_check("failed", failed),
+        *_by_check("could not tell", unsure),
+        *silent,
+        *_spent(waivers, against, waivable, host, as_of),
+    ]
+    code = Exit.UNKNOWN if unsure or silent else Exit.OPEN
+    code = Exit.CLOSED if failed else code
+    return Decision(
+        phase=phase,
+        open=code is Exit.OPEN,
+        exit_code=code,
+        reasons=tuple(reasons),
+        verdicts=judged,
+    )
+
+
+def _applies(waiver: Waiver, verdict: Verdict, host: str) -> bool:
+    return (
+        waiver.check == verdict.check
+        and waiver.host in ("*", host)
+        and waiver.subject in ("*", verdict.subject)
+    )
+
+
+def _waive(
+    verdict: Verdict, waivers: Sequence[Waiver], waivable: set[str], host: str, as_of: datetime
+) -> Verdict:
+    if verdict.status in _PASSING or verdict.check not in waivable:
+        return verdict
+    for waiver in waivers:
+        if _applies(waiver, verdict, host) and waiver.expires > as_of:
+            kind = "break-glass" if waiver.kind == "break_glass" else "waiver"
+            by = f"{kind} until {waiver.expires:%Y-%m-%d %H:%M}, {waiver.owner}: {waiver.reason}"
+            return verdict.model_copy(update={"waived_by": by})
+    return verdict
+
+
+def _spent(
+    waivers: Sequence[Waiver],
+    against: Sequence[Verdict],
+    waivable: set[str],
+    host: str,
+    as_of: datetime,
+) -> list[str]:
+    """Waivers that somebody may believe in and that do not hold."""
+    reasons = []
+    for waiver in waivers:
+        if not any(_applies(waiver, verdict, host) for verdict in against):
+            continue
+        if waiver.check not in waivable:
+            reasons.append(f"{waiver.check} can never be waived")
+        elif waiver.expires <= as_of:
+            reasons.append(f"waiver of {waiver.check} expired on {waiver.expires:%Y-%m-%d %H:%M}")
+    return reasons
+
+
+def _by_check(word: str, verdicts: Sequence[Verdict]) -> list[str]:
+    """``failed: a, b``; many checks are counted, their names stand in the report."""
+    names = list(dict.fromkeys(verdict.check for verdict in verdicts))
+    if not names:
+        return []
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return [f"{word}: {', '.join(names[:_MAX_NAMED])}{more}"]
+
+
+def _silent(expected: Sequence[Expectation], verdicts: Sequence[Verdict]) -> list[str]:
+    """Checks that did not speak of a subject that the platform lists."""
+    spoken = {(verdict.check, verdict.subject) for verdict in verdicts}
+    reasons = []
+    for item in expected:
+        missing = [s for s in item.subjects if (item.check, s) not in spoken]
+        if missing or not item.subjects:
+            shown = ", ".join(missing[:4]) or "any subject"
+            more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+            reasons.append(f"{item.check} gave no verdict for {shown}{more}")
+    return reasons

@@ -1,0 +1,319 @@
+"""Typed facts: what tools said, without judgement. Units are in the names; ``line`` counts from 1.
+
+``None`` means that the tool printed N/A or nothing for the field. It never means zero.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fabric_tools.models.base import Fact, Model
+
+
+class TopologyRow(Model):
+    """One printed row of ``nvidia-smi topo -m``. ``cells`` maps a column heading to its cell."""
+
+    name: str
+    line: int
+    cells: dict[str, str]
+    cpu_affinity: str | None = None
+    numa_affinity: str | None = None
+    gpu_numa_id: str | None = None
+
+
+class Topology(Fact):
+    """The matrix of ``nvidia-smi topo -m``.
+
+    ``gpus`` and ``nics`` are the column headings, in order; ``nic_names`` is the NIC legend
+    (``NIC0`` -> ``mlx5_0``), empty where it was not printed. ``gpu_rows_whole``: every GPU column
+    has a row with a cell for each GPU. ``nic_rows_whole``: the same for NIC rows.
+    """
+
+    gpus: tuple[str, ...]
+    nics: tuple[str, ...] = ()
+    rows: tuple[TopologyRow, ...]
+    nic_names: dict[str, str] = {}
+    gpu_rows_whole: bool
+    nic_rows_whole: bool
+
+    def row(self, name: str) -> TopologyRow | None:
+        """The row of that name, or None where it was not printed."""
+        return next((row for row in self.rows if row.name == name), None)
+
+
+class EccErrors(Model):
+    """Counters of one period; None where the tool printed N/A."""
+
+    correctable: int | None = None
+    sram_uncorrectable: int | None = None
+    dram_uncorrectable: int | None = None
+    sram_threshold_exceeded: bool | None = None
+
+
+class GpuFabric(Model):
+    """Registration with the NVLink fabric as the driver reports it. It is latched by the driver."""
+
+    state: str | None = None
+    status: str | None = None
+    clique_id: str | None = None
+    cluster_uuid: str | None = None
+    health_summary: str | None = None
+
+
+class GpuFacts(Model):
+    """One GPU as ``nvidia-smi -q`` describes it. ``line`` is where its block begins."""
+
+    index: int
+    line: int
+    bus_id: str
+    product: str | None = None
+    uuid: str | None = None
+    pci_device_id: str | None = None  # "10de:2330"
+    mig_mode: str | None = None
+    persistence_mode: str | None = None
+    ecc_mode_current: str | None = None
+    ecc_mode_pending: str | None = None
+    ecc_volatile: EccErrors = EccErrors()
+    ecc_aggregate: EccErrors = EccErrors()
+    remap_correctable: int | None = None
+    remap_uncorrectable: int | None = None
+    remap_pending: str | None = None  # "Yes" | "No"
+    remap_failure: str | None = None
+    reset_required: str | None = None
+    recovery_action: str | None = None
+    pcie_gen_max: int | None = None
+    pcie_gen_current: int | None = None
+    pcie_width_max: int | None = None
+    pcie_width_current: int | None = None
+    fabric: GpuFabric = GpuFabric()
+
+
+class GpuInventory(Fact):
+    """All GPUs of one ``nvidia-smi -q``. ``attached_gpus`` is the tool's own count."""
+
+    driver_version: str | None = None
+    cuda_version: str | None = None
+    attached_gpus: int | None = None
+    gpus: tuple[GpuFacts, ...]
+
+
+SmiErrorKind = Literal[
+    "driver_library_mismatch",
+    "driver_not_loaded",
+    "no_devices",
+    "gpu_lost",
+    "nvml_unknown_error",
+    "insufficient_permissions",
+    "library_not_found",
+]
+
+
+class SmiAnswer(Fact):
+    """Whether nvidia-smi could talk to the driver at all. ``error`` is None when it could."""
+
+    error: SmiErrorKind | None = None
+    text: str = ""
+    line: int = 1
+
+
+class NvlinkLink(Model):
+    """One line of ``nvidia-smi nvlink -s``. ``gbytes_s`` is None for an ``<inactive>`` link."""
+
+    index: int
+    line: int
+    gbytes_s: float | None
+
+
+class NvlinkGpu(Model):
+    """Links of one GPU. ``state``: links (listed), unsupported, inactive (all), mig (not told)."""
+
+    index: int
+    line: int
+    name: str
+    uuid: str | None = None
+    state: Literal["links", "unsupported", "inactive", "mig"]
+    links: tuple[NvlinkLink, ...] = ()
+
+
+class NvlinkStatus(Fact):
+    """``nvidia-smi nvlink -s``. ``complete`` is False where a line was elided or cut."""
+
+    gpus: tuple[NvlinkGpu, ...]
+    complete: bool
+
+
+class LoadedModule(Fact):
+    """``/proc/driver/nvidia/version``: the module that runs now, whatever is on disk."""
+
+    version: str
+    flavour: Literal["open", "proprietary"]
+    line: int = 1
+
+
+class KernelModules(Fact):
+    """Names in ``/proc/modules``, with the line each stands on."""
+
+    lines: dict[str, int]
+
+
+class SmiVersion(Fact):
+    """``nvidia-smi --version``: the userspace that is installed. Lines as printed."""
+
+    smi_version: str
+    nvml_version: str | None = None
+    driver_version: str | None = None
+    line: int = 1
+
+
+class FabricManagerVersion(Fact):
+    """``nv-fabricmanager --version``: the package that is installed."""
+
+    version: str
+    line: int = 1
+
+
+class UnitState(Fact):
+    """A systemd unit, from ``systemctl show`` or ``systemctl status``.
+
+    ``active`` is ActiveState (``active``, ``failed``, ``inactive``, ...); ``load`` is LoadState
+    (``loaded``, ``not-found``, ``masked``); ``result`` is why it failed (``signal``, ...).
+    """
+
+    unit: str
+    load: str | None = None
+    active: str | None = None
+    sub: str | None = None
+    enabled: str | None = None
+    result: str | None = None
+    line: int = 1
+
+
+class XidEvent(Model):
+    """One ``NVRM: Xid`` line. ``fatal`` is set only where the text says Fatal or Nonfatal."""
+
+    line: int
+    xid: int
+    pci: str
+    text: str
+    fatal: bool | None = None
+
+
+class SxidEvent(Model):
+    """One NVSwitch error: the line that carries Fatal or Non-fatal (Severity/Data lines follow)."""
+
+    line: int
+    switch: str
+    pci: str
+    sxid: int
+    fatal: bool
+    port: int | None = None
+    text: str
+
+
+class KernelNote(Model):
+    """A kernel line about the driver that is neither Xid nor SXid and is known to be a fault."""
+
+    line: int
+    kind: Literal["probe_failed", "fabric_out_of_sync", "fallen_off_bus", "pcie_limited"]
+    pci: str | None = None
+    text: str
+
+
+class KernelLog(Fact):
+    """Kernel messages. ``from_boot``: the log reaches back to the start of this boot."""
+
+    from_boot: bool
+    line_count: int
+    xids: tuple[XidEvent, ...] = ()
+    sxids: tuple[SxidEvent, ...] = ()
+    notes: tuple[KernelNote, ...] = ()
+
+
+class PciDevice(Model):
+    """One function of ``lspci -D -nn -vv``. ``access_denied``: capabilities hidden from this user.
+
+    Speeds in GT/s; None where the line was not printed.
+    """
+
+    line: int
+    bus_id: str  # "0000:18:00.0", domain always written
+    device_class: str | None  # "0302"; None where lspci ran without -nn
+    class_name: str
+    vendor_device: str | None  # "10de:2330"
+    name: str
+    driver: str | None = None
+    access_denied: bool = False
+    link_cap_gt_s: float | None = None
+    link_cap_width: int | None = None
+    link_sta_gt_s: float | None = None
+    link_sta_width: int | None = None
+    link_line: int | None = None
+
+
+class PciDevices(Fact):
+    """Every device that ``lspci`` listed. ``detailed``: at least one has its capability lines."""
+
+    devices: tuple[PciDevice, ...]
+    detailed: bool
+
+
+class OsRelease(Fact):
+    """``/etc/os-release``."""
+
+    id: str
+    version_id: str
+    pretty_name: str = ""
+    line: int = 1
+
+
+class DmiProduct(Fact):
+    """``/sys/class/dmi/id/product_name``: the chassis."""
+
+    product_name: str
+    line: int = 1
+
+
+class KernelRelease(Fact):
+    """``uname -r``."""
+
+    release: str
+    line: int = 1
+
+
+class NvmlGpu(Model):
+    """One GPU as the NVML library describes it; fields are None where a call was refused.
+
+    ``reachable`` is False where not even a handle was given. ``nvlinks_active`` has one entry a
+    link.
+    """
+
+    index: int
+    reachable: bool
+    product: str | None = None
+    uuid: str | None = None
+    bus_id: str | None = None
+    pci_device_id: str | None = None
+    ecc_mode: tuple[bool, bool] | None = None  # current, pending
+    ecc_volatile_uncorrectable: int | None = None
+    remapped_rows: tuple[int, int, int, int] | None = None  # corr, uncorr, pending, failure
+    pcie_width_current: int | None = None
+    fabric_state: str | None = None
+    nvlinks_active: tuple[bool, ...] | None = None
+
+
+class NvmlRefusal(Model):
+    """An NVML call that failed. ``gpu`` is None for a call about the whole node."""
+
+    gpu: int | None
+    field: str
+    error: str
+
+
+class NvmlInventory(Fact):
+    """What the collector's NVML child printed."""
+
+    driver_version: str | None
+    nvml_version: str | None
+    count: int | None
+    gpus: tuple[NvmlGpu, ...]
+    errors: tuple[NvmlRefusal, ...] = ()

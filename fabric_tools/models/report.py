@@ -1,0 +1,62 @@
+"""What every output format shows: the decision of each gate and all that led to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from fabric_tools.models.base import Model
+from fabric_tools.models.snapshot import HostIdentity, ProbeStatus, Source
+from fabric_tools.models.verdict import Verdict, Waiver
+
+
+class Decision(Model):
+    """One gate. ``reasons`` say why it is closed, most severe first; empty when it is open."""
+
+    phase: str
+    open: bool
+    exit_code: int
+    reasons: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+
+
+class ProbeSummary(Model):
+    """One probe as the reader saw it. ``note``: why it gave no facts, where it gave none."""
+
+    id: str
+    status: ProbeStatus
+    note: str = ""
+    duration_s: float = 0.0
+
+
+class PlatformChoice(Model):
+    """Which platform file was used and why. ``id`` is empty where none could be chosen."""
+
+    id: str = ""
+    title: str = ""
+    why: str
+
+
+class HostReport(Model):
+    """Everything about one node."""
+
+    host: str
+    identity: HostIdentity = HostIdentity()
+    source: Source = Source()
+    taken_at: datetime | None = None
+    redacted: bool = False
+    platform: PlatformChoice
+    decisions: tuple[Decision, ...]
+    probes: tuple[ProbeSummary, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+
+
+class Report(Model):
+    """What ``validate --format json`` prints."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["fabric-tools/report"] = "fabric-tools/report"
+    tool_version: str
+    as_of: datetime
+    hosts: tuple[HostReport, ...]
+    exit_code: int

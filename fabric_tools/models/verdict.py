@@ -1,0 +1,58 @@
+"""Verdicts and waivers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from fabric_tools.models.base import Model
+
+
+class Status(StrEnum):
+    """What a check says of one subject."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    NOT_APPLICABLE = "not_applicable"
+
+
+class Evidence(Model):
+    """Where it was read: the probe, the line of its output (0: the whole), and that text."""
+
+    probe: str
+    line: int = 0
+    text: str = ""
+
+
+class Verdict(Model):
+    """One check on one subject (``node``, ``GPU 3``, ``GPU2-GPU5``)."""
+
+    check: str
+    subject: str
+    status: Status
+    expected: str = ""
+    actual: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    remedy: str = ""
+    waived_by: str = ""  # reason and owner of the waiver that lets this verdict pass the gate
+
+
+class Waiver(Model):
+    """A known fault that somebody answers for until a date. Printed in every report.
+
+    ``host`` is an exact inventory name or ``*``. ``break_glass`` marks one given on the command
+    line at night; it is shown red and lasts at most 24 h.
+    """
+
+    check: str
+    host: str = "*"
+    subject: str = "*"
+    reason: str = Field(min_length=1)
+    owner: str = Field(min_length=1)
+    expires: datetime
+    kind: Literal["waiver", "break_glass"] = "waiver"

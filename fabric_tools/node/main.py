@@ -1,0 +1,75 @@
+"""Entry of ``fabric-collect.pyz``: ``python3 fabric-collect.pyz > snapshot.json``."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import sys
+from typing import List, Optional
+
+from fabric_tools import __version__
+from fabric_tools.node import collector, nvml
+from fabric_tools.node.redact import redact_snapshot
+
+FRAME = "FABRIC-COLLECT"
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Collect and print one snapshot. Exit 0 when a snapshot was printed, however sick the node."""
+    args = _parser().parse_args(argv)
+    if args.nvml_child:
+        return nvml.main()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    child, fds = collector.nvml_child(sys.argv[0])
+    snapshot = collector.collect(
+        nvml_argv=child, nvml_fds=fds, progress=_progress if sys.stderr.isatty() else None
+    )
+    if args.redact:
+        snapshot = redact_snapshot(snapshot)
+    if args.output:
+        _write_private(args.output, json.dumps(snapshot, indent=1) + "\n")
+        return 0
+    # ASCII only: nothing that a tool printed can reach a terminal as a control sequence.
+    text = json.dumps(snapshot, indent=None if args.frame else 1) + "\n"
+    if args.frame:
+        digest = hashlib.sha256(text.encode("ascii")).hexdigest()
+        sys.stdout.write("\n%s %s %d %s\n" % (FRAME, args.frame, len(text), digest))
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fabric-collect",
+        description="Read the state of this node and print it as one JSON snapshot. "
+        "Changes nothing. Run as root to see kernel messages and PCIe links.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument(
+        "--redact", action="store_true", help="remove serials, UUIDs, addresses, names and tokens"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE (mode 0600)")
+    parser.add_argument("--frame", metavar="NONCE", help=argparse.SUPPRESS)
+    parser.add_argument("--nvml-child", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _write_private(path: str, text: str) -> None:
+    """Written beside and renamed, so that a full disk leaves an earlier snapshot as it was."""
+    part = path + ".part"
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(part, path)
+
+
+def _progress(done: int, total: int, probe: str) -> None:
+    sys.stderr.write("\r\x1b[K%d of %d probes read (%s)" % (done, total, probe))
+    sys.stderr.write("\n" if done == total else "")
+    sys.stderr.flush()

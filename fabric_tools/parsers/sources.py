@@ -1,0 +1,94 @@
+"""Which probe answers for which fact, and the kinds that ``fabric-tools parse`` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fabric_tools.models import facts
+from fabric_tools.models.base import Fact
+from fabric_tools.parsers import (
+    fabricmanager,
+    host,
+    kernel_log,
+    kernel_modules,
+    lspci,
+    nvidia_module,
+    nvlink,
+    nvml,
+    smi_answer,
+    smi_text,
+    smi_version,
+    smi_xml,
+    systemd,
+    topo,
+)
+
+Parser = Callable[[str], Fact]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One probe that can give a fact. ``reads_failures``: its error output is an answer too."""
+
+    probe: str
+    parse: Parser
+    reads_failures: bool = False
+
+
+def _from_boot(fact: Fact) -> bool:
+    return isinstance(fact, facts.KernelLog) and fact.from_boot
+
+
+#: Best source first; the first that can be read is used.
+SOURCES: dict[type[Fact], tuple[Source, ...]] = {
+    facts.GpuInventory: (
+        Source("nvidia_smi_q_xml", smi_xml.parse_gpu_inventory_xml),
+        Source("nvidia_smi_q", smi_text.parse_gpu_inventory_text),
+    ),
+    facts.SmiAnswer: tuple(
+        Source(probe, smi_answer.parse_smi_answer, reads_failures=True)
+        for probe in ("nvidia_smi_q_xml", "nvidia_smi_q", "nvidia_smi_topo", "nvidia_smi_nvlink")
+    ),
+    facts.Topology: (Source("nvidia_smi_topo", topo.parse_topology),),
+    facts.NvlinkStatus: (Source("nvidia_smi_nvlink", nvlink.parse_nvlink_status),),
+    facts.SmiVersion: (Source("nvidia_smi_version", smi_version.parse_smi_version),),
+    facts.NvmlInventory: (Source("nvml", nvml.parse_nvml),),
+    facts.LoadedModule: (Source("nvidia_module", nvidia_module.parse_loaded_module),),
+    facts.KernelModules: (Source("kernel_modules", kernel_modules.parse_kernel_modules),),
+    facts.FabricManagerVersion: (
+        Source("fabricmanager_version", fabricmanager.parse_fabricmanager_version),
+    ),
+    facts.UnitState: (Source("fabricmanager_unit", systemd.parse_unit_state),),
+    facts.KernelLog: (
+        Source("kernel_journal", kernel_log.parse_kernel_log),
+        Source("dmesg", kernel_log.parse_kernel_log),
+    ),
+    facts.PciDevices: (Source("lspci", lspci.parse_pci_devices),),
+    facts.DmiProduct: (Source("dmi_product", host.parse_dmi_product),),
+    facts.OsRelease: (Source("os_release", host.parse_os_release),),
+    facts.KernelRelease: (Source("kernel_release", host.parse_kernel_release),),
+}
+
+#: Where several sources can be read, one that satisfies this is taken before the others.
+PREFERRED: dict[type[Fact], Callable[[Fact], bool]] = {facts.KernelLog: _from_boot}
+
+#: ``fabric-tools parse KIND FILE``.
+KINDS: dict[str, Parser] = {
+    "smi_q_xml": smi_xml.parse_gpu_inventory_xml,
+    "smi_q": smi_text.parse_gpu_inventory_text,
+    "smi_answer": smi_answer.parse_smi_answer,
+    "smi_version": smi_version.parse_smi_version,
+    "topo": topo.parse_topology,
+    "nvlink": nvlink.parse_nvlink_status,
+    "nvml": nvml.parse_nvml,
+    "nvidia_module": nvidia_module.parse_loaded_module,
+    "kernel_modules": kernel_modules.parse_kernel_modules,
+    "fabricmanager_version": fabricmanager.parse_fabricmanager_version,
+    "unit": systemd.parse_unit_state,
+    "kernel_log": kernel_log.parse_kernel_log,
+    "lspci": lspci.parse_pci_devices,
+    "dmi_product": host.parse_dmi_product,
+    "os_release": host.parse_os_release,
+    "kernel_release": host.parse_kernel_release,
+}

@@ -1,0 +1,58 @@
+"""The report as Markdown, for tickets and runbook notes."""
+
+from __future__ import annotations
+
+import re
+
+from fabric_tools.models.report import Decision, Report
+from fabric_tools.models.verdict import Status
+from fabric_tools.report.text import (
+    Group,
+    actual,
+    closing,
+    evidence_text,
+    groups,
+    origin,
+    printable,
+    verdict_line,
+)
+
+
+def render(report: Report) -> str:
+    """Faults in full, what passed by name."""
+    lines: list[str] = []
+    for host in report.hosts:
+        lines += [f"# {_safe(host.host)}", ""]
+        lines += [f"Platform: {_safe(host.platform.id or 'unknown')} ({_safe(host.platform.why)})"]
+        lines += [f"Source: {_safe(origin(host))}"] if origin(host) else []
+        for decision in host.decisions:
+            lines += ["", *_decision(decision)]
+        for waiver in host.waivers:
+            text = f"{waiver.check}, {waiver.host}, until {waiver.expires:%Y-%m-%d %H:%M}"
+            lines.append(f"- {waiver.kind}: {_safe(f'{text}, {waiver.owner}: {waiver.reason}')}")
+    return "\n".join([*lines, "", f"**{verdict_line(report)}**", ""])
+
+
+def _decision(decision: Decision) -> list[str]:
+    lines = [f"## {_safe(closing(decision))}", ""]
+    found = groups(decision)
+    loud = [g for g in found if g.waived_by or g.status not in (Status.PASS, Status.NOT_APPLICABLE)]
+    if loud:
+        lines += ["| verdict | check | subject | expected | actual | evidence | remedy |"]
+        lines += ["|---|---|---|---|---|---|---|", *(_row(group) for group in loud)]
+    quiet = dict.fromkeys(check for g in found if g not in loud for check in g.checks)
+    lines += ["", f"Passed: {', '.join(quiet)}"] if quiet else []
+    return lines
+
+
+def _row(group: Group) -> str:
+    word = group.status.value.upper() + (f" (WAIVED: {group.waived_by})" if group.waived_by else "")
+    first = group.first
+    evidence = "; ".join(evidence_text(item) for item in group.evidence)
+    cells = (word, ", ".join(group.checks), group.subjects, first.expected, actual(group), evidence)
+    return "| " + " | ".join(_safe(cell) for cell in (*cells, first.remedy)) + " |"
+
+
+def _safe(text: str) -> str:
+    """Text that Markdown shows as it is: a node cannot make a link, a table cell or HTML."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", printable(text))

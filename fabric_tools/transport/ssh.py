@@ -1,0 +1,232 @@
+"""The built-in transport: paramiko, host keys checked at every hop, no terminal, no prompts."""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+import logging
+import select
+import socket
+import time
+from pathlib import Path
+
+import paramiko
+
+from fabric_tools.errors import UnreachableError, UsageError
+from fabric_tools.transport.connection import CHUNK, DRAIN_S, Buffers, Completed, Limits, Responder
+from fabric_tools.transport.known_hosts import RefuseUnknown, fingerprint, read_known_hosts
+from fabric_tools.transport.ssh_config import Hop, SshConfig
+
+CONNECT_TIMEOUT_S = 10.0
+AUTH_TIMEOUT_S = 20.0
+_MAX_HOPS = 8
+
+# paramiko logs what servers send (banners); without a handler of the application's own it would
+# reach the terminal as it is.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False
+
+
+class SshConnection:
+    """One authenticated connection, through as many jump hosts as the configuration says."""
+
+    def __init__(self, target: str, config_file: Path | None = None) -> None:
+        self.name = target
+        self._clients: list[paramiko.SSHClient] = []
+        config = SshConfig(config_file)
+        try:
+            self._client = self._connect(config, target, sock=None, depth=0)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection and its jump hosts, the last one first."""
+        while self._clients:
+            self._clients.pop().close()
+
+    def _connect(
+        self, config: SshConfig, target: str, sock: paramiko.Channel | None, depth: int
+    ) -> paramiko.SSHClient:
+        if depth > _MAX_HOPS:
+            raise UsageError("ProxyJump goes in a circle", where=target)
+        hop = config.resolve(target)
+        if sock is None:
+            sock = self._jump(config, hop, depth)
+        client = paramiko.SSHClient()
+        self._clients.append(client)
+        known = read_known_hosts(hop.known_hosts)
+        trusted = client.get_host_keys()
+        for name, keys in known.keys.items():
+            for kind, key in keys.items():
+                trusted.add(name, kind, key)
+        client.set_missing_host_key_policy(RefuseUnknown(known))
+        _open(client, hop, sock)
+        return client
+
+    def _jump(self, config: SshConfig, hop: Hop, depth: int) -> paramiko.Channel | None:
+        """A channel to ``hop`` through its jump hosts; None when it is reached directly."""
+        channel: paramiko.Channel | None = None
+        stops = (*hop.proxy_jump, None)
+        for here, following in itertools.pairwise(stops):
+            if here is None:
+                break
+            client = self._connect(config, here, sock=channel, depth=depth + 1)
+            after = hop if following is None else config.resolve(following)
+            channel = _tunnel(client, here, after)
+        return channel
+
+    def run(
+        self, command: str, stdin: bytes, limits: Limits, respond: Responder | None = None
+    ) -> Completed:
+        """See ``connection.Connection.run``."""
+        buffers = Buffers(self.name, limits)
+        transport = self._client.get_transport()
+        try:
+            if transport is None:
+                raise UnreachableError("connection is closed", where=self.name)
+            channel = transport.open_session(timeout=CONNECT_TIMEOUT_S)
+            with channel:
+                channel.settimeout(1.0)
+                channel.exec_command(command)
+                return _Pump(self.name, channel, stdin, buffers, respond).run()
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise UnreachableError(f"connection lost: {_words(error)}", where=self.name) from error
+
+
+class _Pump:
+    """Moves bytes between one channel and the buffers."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: paramiko.Channel,
+        stdin: bytes,
+        buffers: Buffers,
+        respond: Responder | None,
+    ) -> None:
+        self._name, self._channel, self._buffers = name, channel, buffers
+        self._pending = memoryview(stdin)
+        self._respond = respond
+        self._open = respond is not None  # keep the input open for the answer
+        self._input_ended = False
+
+    def run(self) -> Completed:
+        channel = self._channel
+        gone_at: float | None = None
+        while True:
+            self._buffers.check_time()
+            moved = self._write() | self._read()
+            if channel.exit_status_ready() and gone_at is None:
+                gone_at = time.monotonic()
+            if moved:
+                continue
+            if channel.closed or channel.eof_received:
+                if channel.exit_status_ready():
+                    break
+                if channel.closed:
+                    raise UnreachableError(
+                        "connection closed before the command ended", where=self._name
+                    )
+            if gone_at is not None and time.monotonic() > gone_at + DRAIN_S:
+                break
+            select.select([channel], [], [], 0.05 if self._pending or gone_at is None else 0.01)
+        return self._buffers.completed(channel.recv_exit_status())
+
+    def _write(self) -> bool:
+        channel = self._channel
+        if self._input_ended or channel.closed or channel.exit_status_ready():
+            return False
+        if self._pending:
+            if not channel.send_ready():
+                return False
+            try:
+                self._pending = self._pending[channel.send(bytes(self._pending[:CHUNK])) :]
+            except OSError:  # the command has ended and does not want the rest
+                self._pending, self._input_ended = memoryview(b""), True
+            return True
+        if not self._open:
+            channel.shutdown_write()
+            self._input_ended = True
+        return False
+
+    def _read(self) -> bool:
+        moved = False
+        if self._channel.recv_ready():
+            self._buffers.out(self._channel.recv(CHUNK))
+            moved = True
+        if self._channel.recv_stderr_ready():
+            self._buffers.err(self._channel.recv_stderr(CHUNK))
+            moved = True
+            answer = self._respond(bytes(self._buffers.stderr)) if self._respond else None
+            if answer is not None and self._open:
+                self._pending, self._open = memoryview(answer), False
+        return moved
+
+
+def _words(error: Exception) -> str:
+    """An EOFError and some socket errors come without a text."""
+    return str(error) or type(error).__name__
+
+
+def _tunnel(client: paramiko.SSHClient, here: str, after: Hop) -> paramiko.Channel:
+    transport = client.get_transport()
+    try:
+        if transport is None:
+            raise paramiko.SSHException("connection is closed")
+        return transport.open_channel(
+            "direct-tcpip",
+            (after.hostname, after.port),
+            ("127.0.0.1", 0),
+            timeout=CONNECT_TIMEOUT_S,
+        )
+    except (paramiko.SSHException, OSError) as error:
+        raise UnreachableError(
+            f"jump host {here} does not reach {after.hostname}:{after.port}: {error}",
+            where=after.alias,
+        ) from error
+
+
+def _open(client: paramiko.SSHClient, hop: Hop, sock: paramiko.Channel | None) -> None:
+    """Connect, check the host key, authenticate with keys; every failure says which step it was."""
+    user = hop.user or getpass.getuser()
+    files = [str(path) for path in hop.identity_files if path.is_file()]
+    address = f"{hop.hostname}:{hop.port}"
+    try:
+        client.connect(
+            hop.hostname,
+            port=hop.port,
+            username=user,
+            key_filename=files or None,  # type: ignore[arg-type]  # a list is documented
+            look_for_keys=not files and not hop.identities_only,
+            allow_agent=not hop.identities_only,
+            sock=sock,
+            timeout=CONNECT_TIMEOUT_S,
+            banner_timeout=CONNECT_TIMEOUT_S,
+            auth_timeout=AUTH_TIMEOUT_S,
+            channel_timeout=CONNECT_TIMEOUT_S,
+        )
+    except paramiko.BadHostKeyException as error:
+        raise UnreachableError(
+            f"host key CHANGED: got {fingerprint(error.key)}, known_hosts has "
+            f"{fingerprint(error.expected_key)}",
+            where=hop.alias,
+            try_next="either the node was reinstalled or somebody is in between: compare at the "
+            "console, then `ssh-keygen -R`",
+        ) from error
+    except paramiko.AuthenticationException as error:
+        tried = ", ".join(files) if files else "the default keys"
+        agent = "" if hop.identities_only else " and the agent's"
+        raise UnreachableError(
+            f"no key accepted for user {user} (tried {tried}{agent})", where=hop.alias,
+            try_next="check User and IdentityFile; a key with a passphrase must be in the agent",
+        ) from error  # fmt: skip
+    except socket.gaierror as error:
+        raise UnreachableError(
+            f"name {hop.hostname} does not resolve: {error.strerror}", where=hop.alias
+        ) from error
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        raise UnreachableError(
+            f"no SSH connection to {address}: {_words(error)}", where=hop.alias,
+            try_next="is the node up and sshd listening?",
+        ) from error  # fmt: skip

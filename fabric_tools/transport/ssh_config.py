@@ -1,0 +1,168 @@
+"""Read ``~/.ssh/config`` for what paramiko can honour, and refuse by name what it cannot.
+
+An option that would silently mean something else here than with ``ssh`` is refused; the way out is
+always ``--transport openssh``, which is the system's own client.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from fabric_tools.errors import UsageError
+
+#: Options that change who is trusted, how the node is reached or what authenticates, and that
+#: this transport does not honour.
+REFUSED = (
+    "certificatefile",
+    "hostkeyalias",
+    "identityagent",
+    "knownhostscommand",
+    "pkcs11provider",
+    "proxycommand",
+    "revokedhostkeys",
+    "securitykeyprovider",
+    "canonicalizehostname",
+)
+_MAX_INCLUDE_DEPTH = 8
+_WAY_OUT = "use --transport openssh"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One host to connect to, as the configuration resolves it."""
+
+    alias: str
+    hostname: str
+    port: int
+    user: str | None
+    identity_files: tuple[Path, ...]
+    identities_only: bool
+    known_hosts: tuple[Path, ...]
+    proxy_jump: tuple[str, ...]
+
+
+class SshConfig:
+    """The user's configuration file; an absent one is empty."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path or Path("~/.ssh/config").expanduser()
+        if path and not path.is_file():
+            raise UsageError("no such file", where=str(path), try_next="give an ssh_config file")
+        text = _read(self._path, 0) if self._path.is_file() else ""
+        try:
+            self._config = paramiko.SSHConfig.from_text(text)
+        except paramiko.ConfigParseError as error:
+            raise UsageError(str(error), where=str(self._path), try_next=_WAY_OUT) from error
+
+    def resolve(self, target: str) -> Hop:
+        """``[user@]host[:port]`` or an alias of the file. Raises ``UsageError`` by option name."""
+        user, host, port = split_target(target)
+        try:
+            found = self._config.lookup(host)
+        except (paramiko.ConfigParseError, ImportError, OSError) as error:
+            raise UsageError(
+                f"not understood for host {host}: {error}", where=str(self._path), try_next=_WAY_OUT
+            ) from error
+        for option in REFUSED:
+            value = found.get(option)
+            if value is not None and str(value).lower() not in ("no", "none"):
+                raise UsageError(
+                    f"{option} is set for host {host} and not honoured by the built-in transport",
+                    where=str(self._path), try_next=_WAY_OUT,
+                )  # fmt: skip
+        return Hop(
+            alias=host,
+            hostname=str(found.get("hostname", host)),
+            port=port or int(found.get("port", 22)),
+            user=user or found.get("user"),
+            identity_files=_identities(found.get("identityfile", [])),
+            identities_only=str(found.get("identitiesonly", "no")).lower() == "yes",
+            known_hosts=_known_hosts(found),
+            proxy_jump=_jumps(found.get("proxyjump")),
+        )
+
+
+def split_target(target: str) -> tuple[str | None, str, int | None]:
+    """``user@host:port`` (user and port optional, IPv6 in brackets) into its parts."""
+    match = re.fullmatch(
+        r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:@\[\]-][^\s:@\[\]]*))"
+        r"(?::(?P<port>\d{1,5}))?",
+        target,
+    )
+    if not match:
+        raise UsageError(
+            f"not a host: {target!r}", where="--host", try_next="write [user@]host[:port]"
+        )
+    port = int(match["port"]) if match["port"] else None
+    return match["user"], match["v6"] or match["host"], port
+
+
+def _identities(files: list[str] | str) -> tuple[Path, ...]:
+    names = [files] if isinstance(files, str) else files
+    return tuple(Path(name).expanduser() for name in names if name.lower() != "none")
+
+
+def _known_hosts(found: paramiko.SSHConfigDict) -> tuple[Path, ...]:
+    user = str(found.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
+    system = str(found.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts"))
+    names = [name for name in f"{user} {system}".split() if name.lower() != "none"]
+    return tuple(Path(name).expanduser() for name in names)
+
+
+def _jumps(value: str | None) -> tuple[str, ...]:
+    if not value or value.lower() == "none":
+        return ()
+    return tuple(part.removeprefix("ssh://") for part in value.split(","))
+
+
+def _read(path: Path, depth: int) -> str:
+    """The file with top-level Includes put in place. What cannot be expanded truly is refused."""
+    if depth > _MAX_INCLUDE_DEPTH:
+        raise UsageError("Include nests too deep", where=str(path), try_next=_WAY_OUT)
+    lines: list[str] = []
+    in_block = False
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        words = re.split(r"[\s=]+", line.strip(), maxsplit=1)
+        keyword = words[0].lower()
+        if keyword in ("host", "match"):
+            in_block = True
+        if keyword == "match" and re.search(r"(?i)\bexec\b", line):
+            raise UsageError(
+                "Match exec is not honoured by the built-in transport",
+                where=f"{path}:{number}", try_next=_WAY_OUT,
+            )  # fmt: skip
+        if keyword != "include":
+            lines.append(line)
+            continue
+        if in_block:
+            # Inside a block an Include counts only for that block; flat text cannot say so.
+            raise UsageError(
+                "Include inside a Host or Match block is not honoured by the built-in transport",
+                where=f"{path}:{number}", try_next=_WAY_OUT,
+            )  # fmt: skip
+        for included in _included(words[1] if len(words) > 1 else ""):
+            # An included file ends its own blocks: what follows counts for every host again.
+            lines += [_read(included, depth + 1), "Host *"]
+    return "\n".join(lines)
+
+
+def _included(patterns: str) -> list[Path]:
+    found: list[Path] = []
+    for pattern in patterns.split():
+        path = Path(pattern.strip('"')).expanduser()
+        full = path if path.is_absolute() else Path("~/.ssh").expanduser() / path
+        found += [Path(name) for name in sorted(glob.glob(str(full)))]
+    return [path for path in found if path.is_file()]
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as handle:
+            return handle.read(1024 * 1024)
+    except OSError as error:
+        raise UsageError(str(error.strerror), where=str(path)) from error

@@ -1,0 +1,39 @@
+"""The real sshd of these tests; absent only where the machine cannot have one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import sshd as sshd_module
+
+JUNK_SHELL = """#!/bin/sh
+# A login shell that talks before it works: banners, escapes, and on demand a gigabyte.
+printf '\\033]0;owned\\007\\033[2Jwelcome to the node\\n'
+test -e "$HOME/flood" && exec head -c 1000000000 /dev/zero
+exec /bin/sh "$@"
+"""
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd_module.Sshd]:
+    """One server for the session."""
+    why = sshd_module.missing()
+    if why and os.environ.get("CI"):
+        pytest.fail(f"CI must run the SSH tests: {why}")
+    if why:
+        pytest.skip(why)
+    root = tmp_path_factory.mktemp("sshd")
+    root.parent.chmod(0o755)
+    root.parent.parent.chmod(0o755)
+    junk = root / "junk-shell"
+    junk.write_text(JUNK_SHELL)
+    junk.chmod(0o755)
+    server = sshd_module.Sshd(root, shells={"junk": str(junk)}).start()
+    yield server
+    server.stop()
