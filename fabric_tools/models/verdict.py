@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from fabric_tools.models.base import Model
 
@@ -54,5 +53,5 @@ class Waiver(Model):
     subject: str = "*"
     reason: str = Field(min_length=1)
     owner: str = Field(min_length=1)
-    expires: datetime
+    expires: AwareDatetime
     kind: Literal["waiver", "break_glass"] = "waiver"

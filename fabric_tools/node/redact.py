@@ -26,8 +26,9 @@ _HEX_ID = re.compile(r"\b[0-9a-f]{32}\b")
 #: (what precedes the value, the value): the value is replaced, what precedes it stays.
 _SERIALS = (
     re.compile(r"(?i)(<(?:\w*serial\w*|asset_tag)>\s*)([^<\s][^<]*?)(?=\s*</)"),
-    re.compile(r"(?i)(\bserial(?:[ _-]?(?:number|no\.?))?(?: is)?\s*[:=]?\s+)([A-Z0-9][\w.-]{3,})"),
-    re.compile(r"(?i)(\bserial(?:[ _-]?(?:number|no\.?))?\s*[:=]\s*)([A-Z0-9][\w.-]{3,})"),
+    re.compile(
+        r"(?i)(\bserial(?:[ _-]?(?:number|no\.?))?(?:\s*[:=]\s*|\s+is\s+))([A-Z0-9][\w.-]{3,})"
+    ),
     re.compile(r"(\[(?:SN|AS|V\d)\][^:\n]*:\s*)(\S.*)"),
     re.compile(r"(?i)(\bguid\s*[:=]\s*)(0x[0-9a-f]{6,})"),
 )

@@ -61,16 +61,12 @@ class Facts:
         result = self.snapshot.probes.get(source.probe)
         if result is None:
             return Missing(source.probe, f"{source.probe} was not recorded", recorded=False)
-        readable = result.status is ProbeStatus.OK or (
-            source.reads_failures and result.status is ProbeStatus.FAILED
-        )
-        if not readable:
+        if result.status is ProbeStatus.FAILED and source.reads_failures:
+            return self._from_failure(source, result)
+        if result.status is not ProbeStatus.OK:
             return Missing(source.probe, describe(source.probe, result), recorded=True)
-        text = result.stdout
-        if result.status is ProbeStatus.FAILED:
-            text = f"{result.stdout.rstrip()}\n{result.stderr}".lstrip("\n")
         try:
-            return source.parse(text).model_copy(update={"probe": source.probe})
+            return source.parse(result.stdout).model_copy(update={"probe": source.probe})
         except ParseError as error:
             why = f"line {error.line}: {error.why}" if error.line else error.why
             if not result.stdout.strip() and result.stderr.strip():
@@ -78,6 +74,19 @@ class Facts:
             self.notes.setdefault(source.probe, why)
             reason = f"{source.probe} not understood: {why}"
             return Missing(source.probe, reason, recorded=True, line=error.line)
+
+    @staticmethod
+    def _from_failure(source: Source, result: ProbeResult) -> Fact | Missing:
+        """A failed command whose error text is known says what is wrong; any other says nothing."""
+        missing = Missing(source.probe, describe(source.probe, result), recorded=True)
+        for text in (result.stdout, result.stderr):
+            try:
+                fact = source.parse(text)
+            except ParseError:
+                continue
+            if source.reads_failures and source.reads_failures(fact):
+                return fact.model_copy(update={"probe": source.probe})
+        return missing
 
 
 _WORDS = {

@@ -29,11 +29,19 @@ Parser = Callable[[str], Fact]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One probe that can give a fact. ``reads_failures``: its error output is an answer too."""
+    """One probe that can give a fact.
+
+    ``reads_failures``: the output of a failed command counts when the fact read from it satisfies
+    this (an error text is an answer; a good-looking text of a failed command is not).
+    """
 
     probe: str
     parse: Parser
-    reads_failures: bool = False
+    reads_failures: Callable[[Fact], bool] | None = None
+
+
+def _is_error(fact: Fact) -> bool:
+    return isinstance(fact, facts.SmiAnswer) and fact.error is not None
 
 
 def _from_boot(fact: Fact) -> bool:
@@ -47,7 +55,7 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
         Source("nvidia_smi_q", smi_text.parse_gpu_inventory_text),
     ),
     facts.SmiAnswer: tuple(
-        Source(probe, smi_answer.parse_smi_answer, reads_failures=True)
+        Source(probe, smi_answer.parse_smi_answer, reads_failures=_is_error)
         for probe in ("nvidia_smi_q_xml", "nvidia_smi_q", "nvidia_smi_topo", "nvidia_smi_nvlink")
     ),
     facts.Topology: (Source("nvidia_smi_topo", topo.parse_topology),),

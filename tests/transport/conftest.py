@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import sshd as sshd_module
+from tests.transport import sshd as sshd_module
 
 JUNK_SHELL = """#!/bin/sh
 # A login shell that talks before it works: banners, escapes, and on demand a gigabyte.

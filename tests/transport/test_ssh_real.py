@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
-from sshd import PASSWORD, Sshd
 
 from fabric_tools.errors import UnreachableError, UsageError
 from fabric_tools.models.snapshot import ProbeStatus, Snapshot
@@ -20,6 +19,7 @@ from fabric_tools.transport.collect import Sudo, collect
 from fabric_tools.transport.connection import Connection
 from fabric_tools.transport.local import openssh_connection
 from fabric_tools.transport.ssh import SshConnection
+from tests.transport.sshd import PASSWORD, Sshd
 
 pytestmark = pytest.mark.ssh
 
@@ -262,14 +262,22 @@ def test_probe_that_forks_twice_and_ignores_term(sshd: Sshd, connect) -> None:  
     assert "left behind" in result.note
     assert snapshot.duration_s < 3.0
     assert took - overhead < 3.0, f"{took:.2f} s for a 2 s timeout, {overhead:.2f} s without"
-    assert not [p for p in Path("/proc").glob("[0-9]*/environ") if _has_tag(p)]
+    deadline = time.monotonic() + 5
+    while (left := _sleepers()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left
 
 
-def _has_tag(path: Path) -> bool:
-    try:
-        return f"{TAG}=".encode() in path.read_bytes()
-    except OSError:
-        return False
+def _sleepers() -> list[str]:
+    """Processes of that probe, by its tag and its code."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{TAG}=".encode() in (path / "environ").read_bytes():
+                found.append((path / "cmdline").read_bytes().decode(errors="replace"))
+        except OSError:
+            continue
+    return [line for line in found if "time.sleep(300)" in line]
 
 
 def test_probe_that_prints_without_end(sshd: Sshd, connect) -> None:  # type: ignore[no-untyped-def]

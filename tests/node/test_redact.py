@@ -1,0 +1,94 @@
+"""What must not leave the site does not; what the verdicts need stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric_tools.models.snapshot import HostIdentity, Snapshot
+from fabric_tools.node.redact import Redactor, redact_snapshot
+from fabric_tools.phases import Phase
+from fabric_tools.transport.files import read_snapshot
+from tests.cases_runner import HEALTHY, report_on
+
+SECRETS = {
+    "uuid": "GPU-3f2c9a51-77de-4b1c-9d2e-0123456789ab",
+    "serial xml": "<serial>1654923001234</serial>",
+    "serial text": "    Serial Number                     : 1654923001234",
+    "kernel serial": "NVRM: GPU Board Serial Number: 1654923001234",
+    "kernel serial 2": "NVRM: GPU 0000:91:00.0: GPU serial number is 1654923001234.",
+    "vpd": "\t\t\t[SN] Serial number: MT2334X01234",
+    "ipv4": "addr 10.20.30.41 up",
+    "ipv6": "inet6 fd12:3456:789a:1::42/64",
+    "link local": "fe80::9a03:9bff:fe12:3456",
+    "mac": "link/ether 9a:03:9b:12:34:56",
+    "guid": "node_guid: 9a03:9b03:0012:3456",
+    "port guid": "-g 0x9a039b0300123456",
+    "host": "Aug 27 07:13:16 gpu-node-17 kernel: x",
+    "fqdn": "gpu-node-17.dc1.example.org",
+    "password": "BOOT_IMAGE=/vmlinuz password=hunter2 ro",
+    "url": "proxy http://user:s3cr3tpass@proxy/",
+    "bearer": "Authorization: Bearer abcdef0123456789abcdef",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP",
+    "k3s": "K10" + "a1" * 32 + "::server:f00dfeed",
+    "hf": "hf_AbCdEfGhIjKlMnOpQrSt",
+    "aws": "AKIAIOSFODNN7EXAMPLE",
+    "token": "--token=deadbeefcafe",
+    "machine id": "machine-id 3d1219c7c4c5404aaa1f6d2a48adfda4",
+}
+CANARIES = (
+    "3f2c9a51", "1654923001234", "MT2334X01234", "10.20.30.41", "fd12:3456", "9bff:fe12",
+    "9a:03:9b", "9a03:9b03", "9a039b03", "gpu-node-17", "hunter2", "s3cr3tpass", "abcdef0123456789",
+    "dBjftJeZ4CVP", "f00dfeed", "AbCdEfGh", "AKIAIOSF", "deadbeefcafe", "3d1219c7",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_go(name: str) -> None:
+    text = Redactor(["gpu-node-17.dc1.example.org", "gpu-node-17"]).text(SECRETS[name])
+    for canary in CANARIES:
+        assert canary not in text
+
+
+KEPT = (
+    "00000000:18:00.0 0000:9a:00.0 PCI:0000:9b:00",
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build",
+    "VBIOS Version : 96.00.74.00.01",
+    "[6781741.548779] NVRM: Xid (PCI:0000:91:00): 79, pid='<unknown>', name=<unknown>",
+    "\t Link 0: 26.562 GB/s",
+    "GPU0\t X \tNV18\tNV18\t0-55,112-167\t0\t\tN/A",
+    "Aug 27 07:13:16",
+    "127.0.0.1 ::1 0.0.0.0",
+    "clusterUuid 00000000-0000-0000-0000-000000000000",
+    "Serial Number : N/A",
+    "[10de:2330] (rev a1)",
+    "Fabric Manager version is : 565.57.01",
+)
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_the_rest_stays(text: str) -> None:
+    assert Redactor([]).text(text) == text
+
+
+def test_equal_stays_equal_and_different_stays_different() -> None:
+    redactor = Redactor([])
+    first, second = SECRETS["uuid"], SECRETS["uuid"].replace("ab", "ac")
+    assert redactor.text(first)[4:] == redactor.text(first.lower())[4:]
+    assert redactor.text(first) != redactor.text(second)
+
+
+def test_a_redacted_snapshot_gets_the_same_verdicts() -> None:
+    for name in ("healthy", "sick-gpu-off-the-bus", "sick-fabric-manager-dead"):
+        snapshot = read_snapshot(HEALTHY.parent / name)
+        host = HostIdentity(hostname="node1", machine_id="3d1219c7c4c5404aaa1f6d2a48adfda4")
+        snapshot = snapshot.model_copy(update={"host": host})
+        redacted = Snapshot.model_validate(redact_snapshot(snapshot.model_dump(mode="json")))
+        assert redacted.redacted and redacted.host.machine_id != host.machine_id
+        assert "node1" not in redacted.model_dump_json()
+        phases = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
+        before, after = report_on(snapshot, *phases), report_on(redacted, *phases)
+        flat = [
+            [(v.check, v.subject, v.status) for d in r.decisions for v in d.verdicts]
+            for r in (before, after)
+        ]
+        assert flat[0] == flat[1]

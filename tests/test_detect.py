@@ -1,0 +1,138 @@
+"""The platform is known exactly or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric_tools.checks import CHECKS
+from fabric_tools.detect import choose_platform
+from fabric_tools.errors import Exit
+from fabric_tools.judge import Question, judge
+from fabric_tools.models.platform import PlatformSpec
+from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
+from fabric_tools.models.verdict import Status
+from fabric_tools.parsers.reader import Facts
+from fabric_tools.phases import Phase
+from fabric_tools.transport.files import read_snapshot
+from tests.cases_runner import AS_OF, HEALTHY, PLATFORMS, report_on
+
+
+def changed(**texts: str | None) -> Snapshot:
+    """The healthy node with the text of some probes replaced, or (None) left out."""
+    snapshot = read_snapshot(HEALTHY)
+    probes = dict(snapshot.probes)
+    for name, text in texts.items():
+        if text is None:
+            probes.pop(name, None)
+        else:
+            probes[name] = ProbeResult(status=ProbeStatus.OK, stdout=text)
+    return snapshot.model_copy(update={"probes": probes})
+
+
+def choose(snapshot: Snapshot) -> tuple[str, str]:
+    spec, choice = choose_platform(Facts(snapshot), PLATFORMS, None)
+    assert (spec.id if spec else "") == choice.id
+    return choice.id, choice.why
+
+
+def test_dgx() -> None:
+    assert choose(changed())[0] == "dgx-h100"
+
+
+def test_another_makers_chassis() -> None:
+    assert choose(changed(dmi_product="PowerEdge XE9680\n"))[0] == "hgx-h100"
+
+
+def test_no_chassis_name_recorded() -> None:
+    platform, why = choose(changed(dmi_product=None))
+    assert platform == "hgx-h100"
+    assert "no chassis name recorded" in why
+
+
+def test_before_the_driver_the_bus_is_enough() -> None:
+    assert choose(changed(nvidia_smi_q_xml=None))[0] == "dgx-h100"
+
+
+def test_without_lspci_the_driver_is_enough() -> None:
+    assert choose(changed(lspci=None))[0] == "dgx-h100"
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3e", "NVIDIA H100", "NVIDIA H200"])
+def test_never_the_nearest_match(name: str) -> None:
+    text = (HEALTHY / "nvidia_smi_q.xml").read_text().replace("NVIDIA H100 80GB HBM3", name)
+    platform, why = choose(changed(nvidia_smi_q_xml=text, lspci=None))
+    assert platform == ""
+    assert name in why
+
+
+def test_mixed_gpus_are_no_platform() -> None:
+    text = (HEALTHY / "nvidia_smi_q.xml").read_text()
+    mixed = text.replace("NVIDIA H100 80GB HBM3", "NVIDIA H200", 1)
+    assert choose(changed(nvidia_smi_q_xml=mixed))[0] == ""
+
+
+def test_nothing_seen() -> None:
+    platform, why = choose(changed(nvidia_smi_q_xml=None, lspci=None))
+    assert platform == "" and "--platform" in why
+
+
+def test_an_unknown_platform_closes_every_gate() -> None:
+    snapshot = changed(nvidia_smi_q_xml=None, lspci=None)
+    question = Question((Phase.PREFLIGHT, Phase.DRIVER), PLATFORMS, "node", AS_OF)
+    for decision in judge(snapshot, question).decisions:
+        assert decision.exit_code == Exit.UNKNOWN and not decision.open
+        assert decision.verdicts[0].status is Status.UNKNOWN
+
+
+def test_declared_platform_is_judged_not_believed() -> None:
+    snapshot = changed(dmi_product="PowerEdge XE9680\n")
+    decision = report_on(snapshot, Phase.PREFLIGHT).decisions[0]
+    failed = {v.check for v in decision.verdicts if v.status is Status.FAIL}
+    assert failed == {"host.platform"}
+
+
+def without_switches() -> PlatformSpec:
+    """A platform of PCIe cards made from the DGX file: no NVLink, no fabric, no row remapping."""
+    data = PLATFORMS["dgx-h100"].model_dump(mode="json")
+    for section, name, value in (
+        ("fabric", "manager", False), ("fabric", "reports_state", False),
+        ("fabric", "nvswitch_count", 0), ("nvlink", "links_per_gpu", 0),
+        ("gpu", "row_remap", False),
+    ):  # fmt: skip
+        data[section][name] = {"value": value, "source": "test"}
+    return PlatformSpec.model_validate(data)
+
+
+def test_not_applicable_only_because_the_platform_file_says_so() -> None:
+    phases = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
+    question = Question(
+        phases, {"dgx-h100": without_switches()}, "node", AS_OF, declared="dgx-h100"
+    )
+    report = judge(changed(), question)
+    skipped = {
+        v.check: v.actual
+        for d in report.decisions
+        for v in d.verdicts
+        if v.status is Status.NOT_APPLICABLE
+    }
+    assert set(skipped) == {
+        "pci.nvswitch_count", "fabric.manager", "fabric.state", "nvlink.full_mesh",
+        "nvlink.links", "gpu.row_remap", "kernel.sxid",
+    }  # fmt: skip
+    assert all("(test)" in why for why in skipped.values())
+    assert all(not item.not_applicable(PLATFORMS["dgx-h100"]) for item in CHECKS)
+
+
+def test_a_crash_in_a_check_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fabric_tools import judge as judge_module
+    from fabric_tools.checks.registry import Check
+    from fabric_tools.errors import InternalError
+
+    def boom(**_: object) -> None:
+        raise ZeroDivisionError("boom")
+
+    item = CHECKS[0]
+    broken = Check(**{**{f: getattr(item, f) for f in item.__dataclass_fields__}, "run": boom})
+    monkeypatch.setattr(judge_module, "for_phase", lambda _: (broken,))
+    with pytest.raises(InternalError, match=r"host\.platform raised ZeroDivisionError: boom"):
+        report_on(changed(), Phase.PREFLIGHT)
