@@ -107,13 +107,25 @@ def stack_match(
             yield unknown(subject, part, module.version)
         else:
             version = part.smi_version if isinstance(part, SmiVersion) else part.version
+            good = version == module.version
+            if isinstance(part, SmiVersion) and part.nvml_version is not None:
+                good = good and _is_part_of(part.nvml_version, module.version)
+                version = f"{version} (NVML {part.nvml_version})"
             yield Finding(
                 subject,
-                Status.PASS if version == module.version else Status.FAIL,
+                Status.PASS if good else Status.FAIL,
                 f"{module.version} (loaded module)",
                 version,
                 (at(part, part.line), at(module, module.line)),
             )
+
+
+def _is_part_of(nvml: str, module: str) -> bool:
+    """nvidia-smi prints NVML's version without the last part (550.107 of 550.107.02); the library
+    itself may print it behind a CUDA major (12.570.172.08).
+    """
+    parts, whole = nvml.split("."), module.split(".")
+    return parts == whole[: len(parts)] or parts[1:] == whole[: len(parts) - 1]
 
 
 @check(

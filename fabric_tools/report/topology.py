@@ -15,36 +15,42 @@ _PCIE = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def draw(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
-    """Print the matrix. Returns the number of GPU pairs that differ from the platform.
+    """Print GPU to GPU, then GPU to NIC. Returns the number of GPU pairs that differ from ``spec``.
 
-    Without ``spec`` only the shape is shown: NVLink green, PCIe between GPUs yellow.
+    Without ``spec`` only the shape is shown: NVLink green, PCIe between GPUs yellow. Columns that do
+    not fit the terminal go into a further table; no cell is ever shortened.
     """
     want = spec.nvlink.pair_kind.value if spec else None
-    table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
-    table.add_column("")
-    for name in (*topo.gpus, *topo.nics):
-        table.add_column(_heading(topo, name), justify="center")
-    numa = any(row.numa_affinity for row in topo.rows)
-    if numa:
-        table.add_column("NUMA", justify="center")
-    for row in topo.rows:
-        cells = [
-            _cell(topo, row.name, name, row.cells.get(name), want) for name in table_names(topo)
-        ]
-        table.add_row(Text(_heading(topo, row.name), "bold"), *cells,
-                      *([row.numa_affinity or ""] if numa else []))  # fmt: skip
-    console.print(table)
+    _tables(topo, topo.gpus, want, console)
+    if topo.nics:
+        _tables(topo, topo.nics, None, console)
+        names = [f"{nic} {topo.nic_names[nic]}" for nic in topo.nics if nic in topo.nic_names]
+        if names:
+            console.print(Text(printable(", ".join(names)), "dim"))
     return _legend(topo, spec, console)
 
 
-def table_names(topo: Topology) -> tuple[str, ...]:
-    """Columns in the order drawn."""
-    return (*topo.gpus, *topo.nics)
-
-
-def _heading(topo: Topology, name: str) -> str:
-    legend = topo.nic_names.get(name)
-    return printable(f"{name}\n{legend}" if legend else name)
+def _tables(topo: Topology, columns: tuple[str, ...], want: str | None, console: Console) -> None:
+    """One table, or several of as many columns as the terminal is wide."""
+    cells = [
+        cell for row in topo.rows for name in columns if (cell := row.cells.get(name)) is not None
+    ]
+    head = max((len(name) for name in (*topo.gpus, "NUMA")), default=4)
+    width = max((len(text) for text in (*columns, *cells)), default=4)
+    fit = max(1, (console.width - 2 * (head + 2)) // (width + 2))
+    for start in range(0, len(columns), fit):
+        part = columns[start : start + fit]
+        table = Table(box=box.SIMPLE, pad_edge=False)
+        table.add_column("", no_wrap=True)
+        for name in part:
+            table.add_column(printable(name), justify="center", no_wrap=True)
+        table.add_column("NUMA", justify="center", no_wrap=True)
+        for name in topo.gpus:
+            row = topo.row(name)
+            found = [_cell(topo, name, c, row.cells.get(c) if row else None, want) for c in part]
+            numa = printable((row.numa_affinity if row else None) or "")
+            table.add_row(Text(printable(name), "bold"), *found, numa)
+        console.print(table)
 
 
 def _cell(topo: Topology, row: str, column: str, value: str | None, want: str | None) -> Text:
@@ -56,8 +62,8 @@ def _cell(topo: Topology, row: str, column: str, value: str | None, want: str | 
         if want is not None:
             return Text(value, "green") if value == want else Text(value, "bold white on red")
         return Text(value, "yellow" if value in _PCIE else "green")
-    # GPU to NIC: one PCIe bridge is what GPUDirect wants, crossing sockets is the wrong rail.
-    return Text(value, {"PIX": "green", "PXB": "green", "SYS": "yellow"}.get(value, "default"))
+    # GPU to NIC: PCIe bridges only is the GPU's own rail, which is what GPUDirect wants.
+    return Text(value, "green" if value in ("PIX", "PXB") else "dim")
 
 
 def _legend(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
