@@ -119,7 +119,7 @@ def _table() -> str:
 
 
 def _play() -> str:
-    tasks = "".join(f'    - command: "sh -c \'{command}\'"\n' for command in COMMANDS)
+    tasks = "".join(f"    - command: \"sh -c '{command}'\"\n" for command in COMMANDS)
     return f"- hosts: node\n  gather_facts: false\n  tasks:\n{tasks}"
 
 
@@ -132,9 +132,7 @@ def _run(argv: list[str], text: str = "", env: dict[str, str] | None = None) -> 
         raise SystemExit(f"{argv[0]} failed: {done.stdout[-500:]} {done.stderr[-500:]}")
 
 
-def _measure(
-    contestants: dict[str, Callable[[], None]], runs: int
-) -> dict[str, list[float]]:
+def _measure(contestants: dict[str, Callable[[], None]], runs: int) -> dict[str, list[float]]:
     """Interleaved, so that a busy moment of the machine meets all of them; the first is warm-up."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(runs + 1):

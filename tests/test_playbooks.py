@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,13 +15,21 @@ ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 
 def play(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run 00-preflight on localhost without SSH and without becoming root."""
+    env = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_HOME": str(tmp_path / "home"),
+        "ANSIBLE_LOCALHOST_WARNING": "False",
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(tmp_path),
+    }
+    variables = {"ansible_become": False, "ansible_python_interpreter": sys.executable}
+    playbook = str(ROOT / "playbooks/00-preflight.yml")
     return subprocess.run(
-        [str(ANSIBLE), "-i", "localhost,", "-c", "local", "-e", "ansible_become=false",
-         "-e", f"ansible_python_interpreter={sys.executable}",
-         str(ROOT / "playbooks/00-preflight.yml"), *args],
-        capture_output=True, text=True, check=False, cwd=tmp_path, stdin=subprocess.DEVNULL,
-        env={**os.environ, "ANSIBLE_HOME": str(tmp_path / "home"), "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-             "ANSIBLE_LOCALHOST_WARNING": "False", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        [str(ANSIBLE), "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), playbook,
+         *args],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=env,
+        stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 

@@ -25,8 +25,8 @@ def each(
     """One finding for each GPU the platform lists; a GPU that is not there cannot be judged."""
     for index in range(want.count.value):
         if index >= len(inventory.gpus):
-            actual = "not listed by nvidia-smi (see gpu.count)"
-            yield Finding(gpu(index), Status.UNKNOWN, expected, actual, (at(inventory),))
+            actual, remedy = "not listed by nvidia-smi", "find the lost GPU first: see gpu.count"
+            yield Finding(gpu(index), Status.UNKNOWN, expected, actual, (at(inventory),), remedy)
             continue
         facts = inventory.gpus[index]
         status, actual, remedy = judge(facts)

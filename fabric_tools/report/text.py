@@ -40,10 +40,12 @@ class Group:
 
     @property
     def subjects(self) -> str:
-        """Of one check; several checks that lack the same probe lack it for every subject."""
-        if len(self.checks) > 1:
-            return ""
-        return subjects([verdict.subject for verdict in self.verdicts])
+        """Of one check, or of several that speak of the same subjects; else none is named."""
+        spoken: dict[str, list[str]] = {}
+        for verdict in self.verdicts:
+            spoken.setdefault(verdict.check, []).append(verdict.subject)
+        first, *others = spoken.values()
+        return subjects(first) if all(names == first for names in others) else ""
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

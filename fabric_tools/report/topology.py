@@ -15,10 +15,10 @@ _PCIE = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def draw(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
-    """Print GPU to GPU, then GPU to NIC. Returns the number of GPU pairs that differ from ``spec``.
+    """Print GPU to GPU, then GPU to NIC. Returns how many GPU pairs differ from ``spec``.
 
-    Without ``spec`` only the shape is shown: NVLink green, PCIe between GPUs yellow. Columns that do
-    not fit the terminal go into a further table; no cell is ever shortened.
+    Without ``spec`` only the shape is shown: NVLink green, PCIe between GPUs yellow. Columns that
+    do not fit the terminal go into a further table; no cell is ever shortened.
     """
     want = spec.nvlink.pair_kind.value if spec else None
     _tables(topo, topo.gpus, want, console)
