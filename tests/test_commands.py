@@ -80,7 +80,7 @@ def test_doctor_runs() -> None:
 
 
 def test_doctor_finds_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fabric_tools.report import selfcheck
+    from fabric_tools.cli import selfcheck
 
     def version(name: str) -> str:
         if name == "model-signing":

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor() -> int:
     """Check this machine: Python, packages, collector, SSH files. Exit 3 when one is missing."""
-    from fabric_tools.report.selfcheck import findings
+    from fabric_tools.cli.selfcheck import findings
 
     found = findings()
     for item in found:
