@@ -23,8 +23,8 @@ def choose_platform(
     dmi = facts.get(DmiProduct)
     chassis = None if isinstance(dmi, Missing) else dmi.product_name
     if not products and not ids:
-        why = "no GPU was seen in nvidia-smi or lspci output, so the platform cannot be told"
-        return None, PlatformChoice(why=f"{why}; name it with --platform")
+        why = f"no GPU was seen: {_why_none(facts)}"
+        return None, PlatformChoice(why=f"{why}; name the platform with --platform")
     fits = [spec for spec in platforms.values() if _fits(spec, products, ids, chassis)]
     shown = ", ".join([*sorted(products), *sorted(ids)])
     if len(fits) == 1:
@@ -36,6 +36,14 @@ def choose_platform(
     else:
         why = f"{shown} fits several platform files: {', '.join(spec.id for spec in fits)}"
     return None, PlatformChoice(why=f"{why}; name it with --platform")
+
+
+def _why_none(facts: Facts) -> str:
+    """Why neither the driver nor the bus showed a GPU."""
+    found = (facts.get(GpuInventory), facts.get(PciDevices))
+    reasons = [fact.reason if isinstance(fact, Missing) else f"none in {fact.probe}"
+               for fact in found]  # fmt: skip
+    return "; ".join(reasons)
 
 
 def _seen_gpus(facts: Facts) -> tuple[set[str], set[str]]:

@@ -17,6 +17,7 @@ from fabric_tools.models.snapshot import ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
 from fabric_tools.parsers.base import clean_lines
 from fabric_tools.parsers.reader import Facts, Missing, describe
+from fabric_tools.phases import BY_ID as PHASES
 from fabric_tools.phases import Phase
 from fabric_tools.probes import BY_ID as PROBES
 
@@ -69,9 +70,11 @@ def _phase(
         assert spec is not None
         expected.append(Expectation(item.id, item.subjects(spec), item.waivable))
         verdicts += _run(item, facts, spec)
-    return decide(
+    decision = decide(
         phase, expected, verdicts, question.waivers, host=question.host, as_of=question.as_of
     )
+    # Every check so far only reads; an active phase is not proved by that.
+    return decision.model_copy(update={"passive_only": PHASES[phase].active})
 
 
 def _untold(phase: Phase, why: str) -> Decision:
@@ -82,7 +85,8 @@ def _untold(phase: Phase, why: str) -> Decision:
         status=Status.UNKNOWN,
         expected="a known platform",
         actual=why,
-        remedy="declare the platform, or add a platform file for this machine",
+        remedy="record `nvidia-smi -q -x` as nvidia_smi_q.xml or `lspci -D -nn -vv` as lspci.txt; "
+        "name the platform with --platform, or add a platform file for this machine",
     )
     return Decision(
         phase=phase,

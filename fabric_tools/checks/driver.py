@@ -100,6 +100,15 @@ def stack_match(
     parts: list[tuple[str, SmiVersion | FabricManagerVersion | Missing]] = [(USERSPACE, userspace)]
     if spec.fabric.manager.value:
         parts.append((FABRIC_MANAGER, manager))
+    remedy = ""
+    installed = {
+        fact.smi_version if isinstance(fact, SmiVersion) else fact.version
+        for fact in (userspace, manager)
+        if not isinstance(fact, Missing)
+    }
+    if len(parts) == 2 and len(installed) == 1:
+        remedy = "the packages agree, only the loaded module is another: drain, then reload the "
+        remedy += "module or reboot; hold the packages"
     for subject, part in parts:
         if isinstance(module, Missing):
             yield unknown(subject, module, "the version of the loaded module")
@@ -117,6 +126,7 @@ def stack_match(
                 f"{module.version} (loaded module)",
                 version,
                 (at(part, part.line), at(module, module.line)),
+                remedy,
             )
 
 

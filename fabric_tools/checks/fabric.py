@@ -40,8 +40,9 @@ def _shown(unit: UnitState) -> str:
     "fabric.manager",
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="the fabric manager runs, and will after a reboot",
-    remedy="read its journal; `systemctl enable --now nvidia-fabricmanager`; if GPUs were in use "
-    "when it died, drain, stop it, reset all GPUs, start it",
+    remedy="if driver.stack_match or pci.nvswitch_count failed, mend that first; then drain, stop "
+    "it, reset all GPUs (`nvidia-smi -r`), `systemctl enable --now nvidia-fabricmanager`, and read "
+    "its journal",
     not_applicable=_no_manager,
 )
 def manager(unit: UnitState) -> Iterator[Finding]:
@@ -64,7 +65,7 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     "fabric.state",
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="every GPU is registered with a fabric that is alive",
-    remedy="In Progress: start the fabric manager; if it runs, reset all GPUs with it stopped",
+    remedy="In Progress: see fabric.manager; if it runs, drain and reset all GPUs with it stopped",
     subjects=every_gpu,
     not_applicable=_no_state,
 )
@@ -107,7 +108,7 @@ def _judge(facts: GpuFacts, unit: UnitState) -> Judgement:
         return (
             status,
             f"{actual}, but {_shown(unit)}: a remembered state",
-            ("drain, reset all GPUs with the fabric manager stopped, then start it"),
+            ("drain, reset all GPUs (`nvidia-smi -r`) with the fabric manager stopped, start it"),
         )
     warn = fabric.health_summary == "Limited Capacity"
     return Status.WARN if warn else Status.PASS, actual, ""

@@ -18,6 +18,7 @@ from fabric_tools.phases import Phase
     phases=(Phase.PREFLIGHT,),
     title="the hardware is the platform it is judged as",
     remedy="declare the right platform, or find out why this chassis holds other GPUs",
+    waivable=False,  # judged as the wrong platform, no other verdict means anything
 )
 def platform(
     pci: PciDevices | Missing,

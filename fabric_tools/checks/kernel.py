@@ -20,18 +20,29 @@ def _worst(statuses: list[Status]) -> Status:
     return min(statuses, key=_ORDER.index, default=Status.PASS)
 
 
+def _counted(found: list[tuple[Status, str, int]]) -> list[tuple[Status, str, int]]:
+    """Equal events once, with their number and the first line."""
+    first: dict[tuple[Status, str], int] = {}
+    number: dict[tuple[Status, str], int] = {}
+    for status, text, line in found:
+        first.setdefault((status, text), line)
+        number[status, text] = number.get((status, text), 0) + 1
+    return [
+        (status, text if times == 1 else f"{text}, {times} times", first[status, text])
+        for (status, text), times in number.items()
+    ]
+
+
 def _summary(
     log: KernelLog, expected: str, found: list[tuple[Status, str, int]], remedy: str = ""
 ) -> Finding:
     """One finding for the node: the worst events first, and how far back the log reaches."""
-    found = sorted(found, key=lambda item: (_ORDER.index(item[0]), item[2]))
+    found = _counted(sorted(found, key=lambda item: (_ORDER.index(item[0]), item[2])))
     status = _worst([item[0] for item in found])
     if not log.from_boot and status in (Status.PASS, Status.WARN):
-        actual = (
-            f"none in {log.line_count} lines, but the log does not reach back to the boot; "
-            "record `journalctl -k -b`"
-        )
-        return Finding(NODE, Status.UNKNOWN, expected, actual, (at(log),))
+        actual = f"none in {log.line_count} lines, but the log does not reach back to the boot"
+        remedy = "record the whole of `journalctl -k -b` as kernel_journal.txt"
+        return Finding(NODE, Status.UNKNOWN, expected, actual, (at(log),), remedy)
     shown = [text for _, text, _ in found[:_MAX_SHOWN]]
     if len(found) > _MAX_SHOWN:
         shown.append(f"and {len(found) - _MAX_SHOWN} more")

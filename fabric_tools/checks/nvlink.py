@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fabric_tools.checks.registry import (
+    NODE,
     Check,
     Finding,
     at,
@@ -18,6 +19,8 @@ from fabric_tools.models.facts import NvlinkGpu, NvlinkStatus, Topology
 from fabric_tools.models.platform import GpuSpec, NvlinkSpec, PlatformSpec
 from fabric_tools.models.verdict import Status
 from fabric_tools.phases import Phase
+
+_LOST = "find the lost GPU first (gpu.count), or record the whole output"
 
 
 def _no_links(spec: PlatformSpec) -> str:
@@ -48,17 +51,17 @@ def full_mesh(topo: Topology, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Findi
             subject = pair(first, second)
             cell = row.cells.get(f"GPU{second}") if row else None
             if cell is None:
-                # A whole matrix without this GPU is a finding; a cut one proves nothing.
-                absent = topo.gpu_rows_whole and len(topo.gpus) < count
-                status = Status.FAIL if absent else Status.UNKNOWN
-                actual = f"matrix of {len(topo.gpus)} GPUs" if absent else "not in the output"
-                yield Finding(subject, status, expected, actual, (at(topo),))
+                yield Finding(
+                    subject, Status.UNKNOWN, expected, "not in the matrix", (at(topo),), _LOST
+                )
             else:
                 assert row is not None
                 status = Status.PASS if cell == expected else Status.FAIL
                 yield Finding(subject, status, expected, cell, (at(topo, row.line),))
-    for extra in topo.gpus[count:]:
-        yield Finding(extra, Status.FAIL, f"{count} GPUs", f"{len(topo.gpus)} GPUs", (at(topo),))
+    # A whole matrix of another size is a finding of its own; a cut one proves nothing.
+    if topo.gpu_rows_whole and len(topo.gpus) != count:
+        actual = f"{len(topo.gpus)} GPUs; numbers close up over a lost one"
+        yield Finding(NODE, Status.FAIL, f"{count} GPUs", actual, (at(topo),), _LOST)
 
 
 @check(
@@ -80,15 +83,7 @@ def links(status: NvlinkStatus, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Fin
     for index in range(gpus.count.value):
         found = next((item for item in status.gpus if item.index == index), None)
         if found is None:
-            whole = status.complete and bool(status.gpus)
-            actual = "not listed" if whole else "not in the output (cut)"
-            yield Finding(
-                gpu(index),
-                Status.FAIL if whole else Status.UNKNOWN,
-                expected,
-                actual,
-                (at(status),),
-            )
+            yield Finding(gpu(index), Status.UNKNOWN, expected, "not listed", (at(status),), _LOST)
             continue
         yield _links(status, found, want, expected)
 

@@ -40,21 +40,25 @@ def _addresses(devices: list[PciDevice]) -> str:
 def gpu_count(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
     """Counts display controllers of NVIDIA by exact PCI id.
 
-    A GPU that fell off the bus or failed to train is missing here first, and indices of the
-    remaining ones close up: nvidia-smi then shows 0-6 without a gap.
+    A GPU that fell off the bus is still listed until the next boot, but reads as all ones ("rev
+    ff"); after a boot it is missing. nvidia-smi then numbers the remaining ones 0-6 without a gap.
     """
     expected = f"{want.count.value} x {want.pci_id.value}"
     if not _has_ids(pci):
         yield Finding(NODE, Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
         return
     found = gpus_on_bus(pci)
-    right = [device for device in found if device.vendor_device == want.pci_id.value]
-    other = [device for device in found if device not in right]
+    silent = [device for device in found if not device.answers]
+    alive = [device for device in found if device.answers]
+    right = [device for device in alive if device.vendor_device == want.pci_id.value]
+    other = [device for device in alive if device not in right]
     actual = f"{len(right)} x {want.pci_id.value}: {_addresses(right)}"
     if other:
         actual += "; other: " + ", ".join(f"{d.bus_id} {d.vendor_device}" for d in other)
-    good = len(right) == want.count.value and not other
-    evidence = tuple(at(pci, device.line) for device in (other or right)[:1])
+    if silent:
+        actual += f"; does not answer (rev ff): {_addresses(silent)}"
+    good = len(right) == want.count.value and not other and not silent
+    evidence = tuple(at(pci, device.line) for device in (silent or other or right)[:1])
     yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, evidence)
 
 
@@ -80,9 +84,13 @@ def nvswitch_count(pci: PciDevices, want: FabricSpec) -> Iterator[Finding]:
     if not _has_ids(pci):
         yield Finding(NODE, Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
         return
-    found = [d for d in pci.devices if d.vendor_device == want.nvswitch_pci_id.value]
-    good = len(found) == want.nvswitch_count.value
+    listed = [d for d in pci.devices if d.vendor_device == want.nvswitch_pci_id.value]
+    found = [device for device in listed if device.answers]
+    silent = [device for device in listed if not device.answers]
+    good = len(found) == want.nvswitch_count.value and not silent
     actual = f"{len(found)} x {want.nvswitch_pci_id.value}: {_addresses(found)}"
+    if silent:
+        actual += f"; does not answer (rev ff): {_addresses(silent)}"
     evidence = tuple(at(pci, device.line) for device in found[:1]) or (at(pci),)
     yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, evidence)
 
@@ -105,7 +113,10 @@ def gpu_link(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
     found = gpus_on_bus(pci)
     for index in range(want.count.value):
         if index >= len(found):
-            yield Finding(gpu(index), Status.UNKNOWN, expected, "not on the bus", (at(pci),))
+            remedy = "find the lost GPU first: see pci.gpu_count"
+            yield Finding(
+                gpu(index), Status.UNKNOWN, expected, "not on the bus", (at(pci),), remedy
+            )
             continue
         yield _link(pci, gpu(index), found[index], want, expected)
 
@@ -114,6 +125,15 @@ def _link(
     pci: PciDevices, subject: str, device: PciDevice, want: GpuSpec, expected: str
 ) -> Finding:
     evidence = (at(pci, device.link_line or device.line),)
+    if not device.answers:
+        return Finding(
+            subject,
+            Status.FAIL,
+            expected,
+            f"{device.bus_id}: does not answer (rev ff), it has fallen off the bus",
+            evidence,
+            "read dmesg for Xid 79; drain and reboot; RMA if it returns",
+        )
     if device.link_cap_gt_s is None or device.link_sta_width is None:
         why = "access denied (run as root)" if device.access_denied else "no link lines (use -vv)"
         return Finding(subject, Status.UNKNOWN, expected, f"{device.bus_id}: {why}", evidence)

@@ -14,6 +14,11 @@ PlatformOption = Annotated[
 ]
 
 
+PlatformsDirOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="More platform files.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for name, function in (
@@ -21,6 +26,7 @@ def register(app: typer.Typer) -> None:
         ("checks", checks),
         ("phases", phases),
         ("platforms", platforms),
+        ("probes", probes),
         ("parse", parse),
         ("topo", topo),
     ):
@@ -58,6 +64,7 @@ def phases() -> int:
     for info in PHASES:
         number = len(for_phase(info.id))
         gate = f"{number} checks" if number else "no checks yet, always closed"
+        gate += " (today the passive part)" if number and info.active else ""
         needs = f" (after {', '.join(info.needs)})" if info.needs else ""
         print(f"{info.id:14} {gate}{needs}: {info.looks_at}")
     return 0
@@ -65,10 +72,13 @@ def phases() -> int:
 
 def platforms(
     platform: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
-    platforms_dir: Annotated[Path | None, typer.Option(metavar="DIR")] = None,
+    platforms_dir: PlatformsDirOption = None,
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="Print the file itself, to start one of your own.")
+    ] = False,
 ) -> int:
     """List the platform files, or show one with every value and its source."""
-    from fabric_tools.platforms import load_platforms
+    from fabric_tools.platforms import load_platforms, platform_file
     from fabric_tools.report.reference import explain_platform
 
     found = load_platforms(platforms_dir)
@@ -78,7 +88,17 @@ def platforms(
         return 0
     if platform not in found:
         raise UsageError(f"no platform {platform!r}; there are {', '.join(sorted(found))}")
-    print(explain_platform(found[platform]))
+    print(platform_file(platform) if yaml else explain_platform(found[platform]))
+    return 0
+
+
+def probes() -> int:
+    """List what is asked of a node, and the file names that a folder of outputs may use."""
+    from fabric_tools.probes import PROBES
+
+    for probe in PROBES:
+        command = " ".join(probe.argv) or "the NVML library"
+        print(f"{probe.id:22} {command}\n{'':22} saved as {', '.join(probe.files)}")
     return 0
 
 
@@ -88,18 +108,19 @@ def parse(
 ) -> int:
     """Print the facts in one tool's output as JSON; exit 3 with the reason if it is not understood.
 
-    The kinds are listed when KIND is unknown.
+    KIND is a probe's id (see `fabric-tools probes`) or a parser's name; an unknown one lists them.
     """
     import sys
 
     from fabric_tools.parsers.base import ParseError
-    from fabric_tools.parsers.sources import KINDS
+    from fabric_tools.parsers.sources import KINDS, PROBE_PARSERS
     from fabric_tools.report.text import printable
 
-    if kind not in KINDS:
-        raise UsageError(f"no kind {kind!r}; there are {', '.join(KINDS)}")
+    parser = KINDS.get(kind) or PROBE_PARSERS.get(kind)
+    if parser is None:
+        raise UsageError(f"no kind {kind!r}; there are {', '.join(KINDS)}, and every probe's id")
     try:
-        print(KINDS[kind](_text(file)).model_dump_json(indent=1))
+        print(parser(_text(file)).model_dump_json(indent=1, exclude={"probe"}))
     except ParseError as error:
         print(f"fabric-tools: {file}: {printable(str(error))}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -109,6 +130,7 @@ def parse(
 def topo(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Output of nvidia-smi topo -m.")],
     platform: PlatformOption = None,
+    platforms_dir: PlatformsDirOption = None,
 ) -> int:
     """Draw the topology matrix; with --platform exit 1 when a GPU pair differs from it."""
     import sys
@@ -121,7 +143,7 @@ def topo(
     from fabric_tools.report.text import printable
     from fabric_tools.report.topology import draw
 
-    known = load_platforms()
+    known = load_platforms(platforms_dir)
     if platform is not None and platform not in known:
         raise UsageError(f"no platform {platform!r}; there are {', '.join(sorted(known))}")
     try:

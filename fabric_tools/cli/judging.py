@@ -35,7 +35,7 @@ class Request:
     host_vars: Path | None
     name: str | None
     as_of: str | None
-    break_glass: tuple[str, str, int] | None
+    break_glass: tuple[tuple[str, ...], str, int] | None
 
 
 def judge_and_print(
@@ -73,7 +73,10 @@ def _snapshot(path: Path | None, reach: Reach) -> Snapshot:
         strange = unrecognised(path)
         if strange:
             names = printable(", ".join(strange))
-            print(f"fabric-tools: {path}: not read, name not known: {names}", file=sys.stderr)
+            hint = "(known names: fabric-tools probes)"
+            print(
+                f"fabric-tools: {path}: not read, name not known: {names} {hint}", file=sys.stderr
+            )
     return read
 
 
@@ -101,20 +104,23 @@ def _declared(platform: str | None, platforms: dict[str, PlatformSpec]) -> str |
     return platform
 
 
-def _broken_glass(wanted: tuple[str, str, int] | None, as_of: datetime) -> tuple[Waiver, ...]:
+def _broken_glass(
+    wanted: tuple[tuple[str, ...], str, int] | None, as_of: datetime
+) -> tuple[Waiver, ...]:
     if wanted is None:
         return ()
-    check, reason, hours = wanted
+    checks, reason, hours = wanted
     if not reason.strip():
-        raise UsageError("--break-glass needs a --reason", where=check)
-    return (
+        raise UsageError("--break-glass needs a --reason", where=", ".join(checks))
+    return tuple(
         Waiver(
             check=check,
             reason=reason,
             owner=getpass.getuser(),
             expires=as_of + timedelta(hours=hours),
             kind="break_glass",
-        ),
+        )
+        for check in checks
     )
 
 

@@ -76,6 +76,9 @@ def run() -> None:
 
 def _other(error: Exception) -> Exit:
     """A usage error of the command line, or a fault of ours."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(str(getattr(error, "message", "")) or "see --help")
+        return Exit.USAGE
     show = getattr(error, "format_message", None)
     if show is not None:
         usage = getattr(error, "ctx", None)

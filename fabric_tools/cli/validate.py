@@ -29,7 +29,11 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     phases: Annotated[
-        list[str], typer.Argument(metavar="PHASE...", help="Phases, or `all` that have checks.")
+        list[str],
+        typer.Argument(
+            metavar="PHASE...",
+            help="Phases (see `fabric-tools phases`), or `all`: every phase with checks.",
+        ),
     ],
     snapshot: Annotated[
         Path | None,
@@ -63,7 +67,8 @@ def validate(
         str | None, typer.Option(metavar="TIME", help="Judge as of this time (ISO 8601).")
     ] = None,
     break_glass: Annotated[
-        str | None, typer.Option(metavar="CHECK", help="Let this check pass tonight.")
+        list[str] | None,
+        typer.Option(metavar="CHECK", help="Let this check pass tonight; may be repeated."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why the glass is broken.")] = "",
     hours: Annotated[int, typer.Option(min=1, max=24, help="For how long.")] = 8,
@@ -88,7 +93,7 @@ def validate(
         host_vars=host_vars,
         name=name,
         as_of=as_of,
-        break_glass=(break_glass, reason, hours) if break_glass else None,
+        break_glass=(tuple(break_glass), reason, hours) if break_glass else None,
     )
     reach = Reach(host, local, ssh_config, transport, sudo, ask_sudo_password)
     return judge_and_print(request, snapshot, reach, output_format.value, verbose=verbose)

@@ -232,7 +232,9 @@ class KernelLog(Fact):
 class PciDevice(Model):
     """One function of ``lspci -D -nn -vv``. ``access_denied``: capabilities hidden from this user.
 
-    Speeds in GT/s; None where the line was not printed.
+    ``answers`` is False where the device reads as all ones (``rev ff``, ``Unknown header type``):
+    it is listed from memory but has fallen off the bus. Speeds in GT/s; None where the line was not
+    printed.
     """
 
     line: int
@@ -243,6 +245,7 @@ class PciDevice(Model):
     name: str
     driver: str | None = None
     access_denied: bool = False
+    answers: bool = True
     link_cap_gt_s: float | None = None
     link_cap_width: int | None = None
     link_sta_gt_s: float | None = None

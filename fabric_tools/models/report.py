@@ -11,10 +11,14 @@ from fabric_tools.models.verdict import Verdict, Waiver
 
 
 class Decision(Model):
-    """One gate. ``reasons`` say why it is closed, most severe first; empty when it is open."""
+    """One gate. ``reasons`` say why it is closed, most severe first; empty when it is open.
+
+    ``passive_only``: the phase also has to be measured under load, and that was not done here.
+    """
 
     phase: str
     open: bool
+    passive_only: bool = False
     exit_code: int
     reasons: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()

@@ -110,4 +110,6 @@ def nvml_child(archive: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
     fds: Tuple[int, ...] = ()
     if archive.startswith("/proc/self/fd/"):
         fds = (int(archive.rpartition("/")[2]),)
+    else:
+        archive = os.path.abspath(archive)  # the child starts in another directory
     return (sys.executable, "-I", archive, "--nvml-child"), fds

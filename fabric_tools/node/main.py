@@ -15,6 +15,7 @@ from fabric_tools.node import collector, nvml
 from fabric_tools.node.redact import redact_snapshot
 
 FRAME = "FABRIC-COLLECT"
+USAGE = 2
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -30,8 +31,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     if args.redact:
         snapshot = redact_snapshot(snapshot)
     if args.output:
-        _write_private(args.output, json.dumps(snapshot, indent=1) + "\n")
-        return 0
+        return _write_private(args.output, json.dumps(snapshot, indent=1) + "\n")
     # ASCII only: nothing that a tool printed can reach a terminal as a control sequence.
     text = json.dumps(snapshot, indent=None if args.frame else 1) + "\n"
     if args.frame:
@@ -58,15 +58,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _write_private(path: str, text: str) -> None:
+def _write_private(path: str, text: str) -> int:
     """Written beside and renamed, so that a full disk leaves an earlier snapshot as it was."""
-    part = path + ".part"
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, path)
+    part = "%s.%d.part" % (path, os.getpid())
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        if os.path.exists(part):
+            os.unlink(part)
+        sys.stderr.write("fabric-collect: %s: cannot write: %s\n" % (path, error.strerror))
+        return USAGE
+    return 0
 
 
 def _progress(done: int, total: int, probe: str) -> None:

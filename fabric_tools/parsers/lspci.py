@@ -34,7 +34,10 @@ class _Open:
 
     def __init__(self, line: int, match: re.Match[str]) -> None:
         name = match[5].rstrip()
+        self.answers = True
         while tail := _TAIL.search(name):
+            # All ones is what the bus reads where nobody answers.
+            self.answers = self.answers and tail[0] != " (rev ff)"
             name = name[: tail.start()]
         ids = _IDS.search(name)
         self.line = line
@@ -52,6 +55,8 @@ class _Open:
         """One indented line."""
         if "Capabilities: <access denied>" in line:
             self.access_denied = True
+        elif "!!! Unknown header type" in line:
+            self.answers = False
         elif line.lstrip().startswith("Capabilities: ["):
             self.detailed = True
         elif driver := _DRIVER.match(line):
@@ -83,6 +88,7 @@ class _Open:
             name=self.name,
             driver=self.driver,
             access_denied=self.access_denied,
+            answers=self.answers,
             link_cap_gt_s=cap[0],
             link_cap_width=cap[1],
             link_sta_gt_s=sta[0],

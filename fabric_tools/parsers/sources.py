@@ -81,7 +81,15 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
 #: Where several sources can be read, one that satisfies this is taken before the others.
 PREFERRED: dict[type[Fact], Callable[[Fact], bool]] = {facts.KernelLog: _from_boot}
 
-#: ``fabric-tools parse KIND FILE``.
+#: The parser of each probe's output, for ``fabric-tools parse``.
+PROBE_PARSERS: dict[str, Parser] = {
+    source.probe: source.parse
+    for kind, sources in SOURCES.items()
+    if kind is not facts.SmiAnswer
+    for source in sources
+}
+
+#: Other names for the parsers, for outputs that are no probe's.
 KINDS: dict[str, Parser] = {
     "smi_q_xml": smi_xml.parse_gpu_inventory_xml,
     "smi_q": smi_text.parse_gpu_inventory_text,

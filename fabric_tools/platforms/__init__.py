@@ -11,6 +11,14 @@ from fabric_tools.yaml_file import load_model
 _HERE = Path(__file__).parent
 
 
+def platform_file(platform: str) -> str:
+    """The text of a shipped platform file. Raises ``UsageError`` for one that is not shipped."""
+    path = _HERE / f"{platform}.yaml"
+    if not path.is_file():
+        raise UsageError(f"platform {platform} is not shipped, its file is yours")
+    return path.read_text(encoding="utf-8")
+
+
 def load_platforms(extra: Path | None = None) -> dict[str, PlatformSpec]:
     """All platforms by id. A file in ``extra`` may not redefine one that the product ships.
 

@@ -18,6 +18,7 @@ from fabric_tools.report.text import (
     origin,
     printable,
     verdict_line,
+    waiver_line,
 )
 
 STYLES = {
@@ -55,9 +56,7 @@ class _Host:
             self._decision(decision)
         for waiver in host.waivers:
             style = "bold red" if waiver.kind == "break_glass" else "yellow"
-            until = f"until {waiver.expires:%Y-%m-%d %H:%M}"
-            text = f"{waiver.kind}: {waiver.check} on {waiver.host} {until}, {waiver.owner}: "
-            self._console.print(Text(printable(text + waiver.reason), style))
+            self._console.print(Text(waiver_line(waiver, host.host), style))
 
     def _decision(self, decision: Decision) -> None:
         found = groups(decision)
@@ -78,6 +77,7 @@ class _Host:
         head = Text.assemble(
             (f"{word:8}", STYLES[group.status]), " ", (", ".join(group.checks), "bold"), "  ",
             printable(group.subjects), (f"  as under {before}" if before != phase else "", "dim"),
+            ("  WAIVED" if group.waived_by else "", "bold red"),
         )  # fmt: skip
         self._indented(head, 2)
         if before == phase:

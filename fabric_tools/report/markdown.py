@@ -15,6 +15,7 @@ from fabric_tools.report.text import (
     origin,
     printable,
     verdict_line,
+    waiver_line,
 )
 
 
@@ -28,8 +29,7 @@ def render(report: Report) -> str:
         for decision in host.decisions:
             lines += ["", *_decision(decision)]
         for waiver in host.waivers:
-            text = f"{waiver.check}, {waiver.host}, until {waiver.expires:%Y-%m-%d %H:%M}"
-            lines.append(f"- {waiver.kind}: {_safe(f'{text}, {waiver.owner}: {waiver.reason}')}")
+            lines.append(f"- {_safe(waiver_line(waiver, host.host))}")
     return "\n".join([*lines, "", f"**{verdict_line(report)}**", ""])
 
 

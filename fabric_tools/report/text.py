@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fabric_tools.errors import Exit
 from fabric_tools.models.report import Decision, HostReport, Report
-from fabric_tools.models.verdict import Evidence, Status, Verdict
+from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
 
 _MAX_NAMED = 4
 #: Faults first: this is the order of reading.
@@ -108,7 +108,10 @@ def closing(decision: Decision) -> str:
         checks = {verdict.check for verdict in decision.verdicts}
         waived = {verdict.check for verdict in decision.verdicts if verdict.waived_by}
         warned = {v.check for v in decision.verdicts if v.status is Status.WARN}
-        text = f"{decision.phase}: OPEN, {len(checks)} checks"
+        what = "OPEN (passive part, nothing measured under load)"
+        text = (
+            f"{decision.phase}: {what if decision.passive_only else 'OPEN'}, {len(checks)} checks"
+        )
         text += f", {len(warned)} with a warning" if warned else ""
         return text + (f", {len(waived)} WAIVED: {', '.join(sorted(waived))}" if waived else "")
     return printable(f"{decision.phase}: CLOSED, {'; '.join(decision.reasons)}")
@@ -127,6 +130,17 @@ def verdict_line(report: Report) -> str:
     word = "OPEN" if report.exit_code == Exit.OPEN else "CLOSED"
     meaning = _MEANING.get(Exit(report.exit_code), "")
     return f"{word} (exit {report.exit_code}): {meaning}"
+
+
+def waiver_line(waiver: Waiver, host: str) -> str:
+    """A waiver as every report shows it; one that is for another host says that it is not used."""
+    text = f"{waiver.kind.replace('_', '-')}: {waiver.check}"
+    text += f" of {waiver.subject}" if waiver.subject != "*" else ""
+    text += f" on {waiver.host}" if waiver.host != "*" else ""
+    text += f" until {waiver.expires:%Y-%m-%d %H:%M}, {waiver.owner}: {waiver.reason}"
+    if waiver.host not in ("*", host):
+        text += f" (NOT USED: this host is called {host}; see --name)"
+    return printable(text)
 
 
 def origin(host: HostReport) -> str:

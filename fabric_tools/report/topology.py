@@ -11,6 +11,7 @@ from fabric_tools.models.facts import Topology
 from fabric_tools.models.platform import PlatformSpec
 from fabric_tools.report.text import printable
 
+_MAX_NAMED = 12
 _PCIE = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
@@ -66,12 +67,16 @@ def _cell(topo: Topology, row: str, column: str, value: str | None, want: str | 
     return Text(value, "green" if value in ("PIX", "PXB") else "dim")
 
 
+def _value(topo: Topology, first: str, second: str) -> str:
+    row = topo.row(first)
+    return (row.cells.get(second) if row else None) or "not shown"
+
+
 def _legend(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
     pairs = [(a, b) for i, a in enumerate(topo.gpus) for b in topo.gpus[i + 1 :]]
     seen: dict[str, int] = {}
     for first, second in pairs:
-        row = topo.row(first)
-        value = (row.cells.get(second) if row else None) or "not shown"
+        value = _value(topo, first, second)
         seen[value] = seen.get(value, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(seen.items()))
     console.print(Text(f"{len(topo.gpus)} GPUs, {len(pairs)} pairs: {summary or 'none'}"))
@@ -81,8 +86,13 @@ def _legend(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
     expected = count * (count - 1) // 2
     wrong = max(expected, len(pairs)) - seen.get(want, 0)
     good = wrong == 0 and len(topo.gpus) == count
-    text = f"{spec.id} wants {expected} pairs {want}: " + (
-        "all there" if good else f"{wrong} differ"
+    outcome = (
+        "all there" if good else f"{wrong} differ" if wrong else f"but of {len(topo.gpus)} GPUs"
     )
+    text = f"{spec.id} wants {expected} pairs {want}: {outcome}"
     console.print(Text(text, "bold green" if good else "bold red"))
-    return wrong
+    differ = [f"{a}-{b} {_value(topo, a, b)}" for a, b in pairs if _value(topo, a, b) != want]
+    if differ:
+        more = f" and {len(differ) - _MAX_NAMED} more" if len(differ) > _MAX_NAMED else ""
+        console.print(Text(printable(", ".join(differ[:_MAX_NAMED]) + more)))
+    return 0 if good else max(wrong, 1)

@@ -165,7 +165,10 @@ class _Pump:
 
 
 def _words(error: Exception) -> str:
-    """An EOFError and some socket errors come without a text."""
+    """An EOFError and some socket errors come without a text; several tries come as one error."""
+    tries = getattr(error, "errors", None)
+    if isinstance(tries, dict) and tries:
+        return ", ".join(sorted({t.strerror or str(t) for t in tries.values()}))
     return str(error) or type(error).__name__
 
 
@@ -206,27 +209,43 @@ def _open(client: paramiko.SSHClient, hop: Hop, sock: paramiko.Channel | None) -
             auth_timeout=AUTH_TIMEOUT_S,
             channel_timeout=CONNECT_TIMEOUT_S,
         )
-    except paramiko.BadHostKeyException as error:
+    except paramiko.SSHException as error:
+        _raise_ssh(hop, user, files, error)
+    except socket.gaierror as error:
+        raise UnreachableError(
+            f"name {hop.hostname} does not resolve: {error.strerror}", where=hop.alias
+        ) from error
+    except (OSError, EOFError) as error:
+        raise UnreachableError(
+            f"no SSH connection to {address}: {_words(error)}", where=hop.alias,
+            try_next="is the node up and sshd listening?",
+        ) from error  # fmt: skip
+
+
+def _raise_ssh(hop: Hop, user: str, files: list[str], error: paramiko.SSHException) -> None:
+    """Say which step failed: the host key, the log-in, or the protocol."""
+    if isinstance(error, paramiko.BadHostKeyException):
+        name = hop.hostname if hop.port == 22 else f"[{hop.hostname}]:{hop.port}"
         raise UnreachableError(
             f"host key CHANGED: got {fingerprint(error.key)}, known_hosts has "
             f"{fingerprint(error.expected_key)}",
             where=hop.alias,
             try_next="either the node was reinstalled or somebody is in between: compare at the "
-            "console, then `ssh-keygen -R`",
+            f"console, then `ssh-keygen -R '{name}'`",
         ) from error
-    except paramiko.AuthenticationException as error:
+    if "No authentication methods available" in str(error):
+        raise UnreachableError(
+            f"host key is right, but there is no key to log in with as {user}", where=hop.alias,
+            try_next="name an IdentityFile or load a key into the agent",
+        ) from error  # fmt: skip
+    if isinstance(error, paramiko.AuthenticationException):
         tried = ", ".join(files) if files else "the default keys"
-        agent = "" if hop.identities_only else " and the agent's"
+        agent = ", IdentitiesOnly: not the agent" if hop.identities_only else " and the agent's"
         raise UnreachableError(
             f"no key accepted for user {user} (tried {tried}{agent})", where=hop.alias,
             try_next="check User and IdentityFile; a key with a passphrase must be in the agent",
         ) from error  # fmt: skip
-    except socket.gaierror as error:
-        raise UnreachableError(
-            f"name {hop.hostname} does not resolve: {error.strerror}", where=hop.alias
-        ) from error
-    except (paramiko.SSHException, OSError, EOFError) as error:
-        raise UnreachableError(
-            f"no SSH connection to {address}: {_words(error)}", where=hop.alias,
-            try_next="is the node up and sshd listening?",
-        ) from error  # fmt: skip
+    raise UnreachableError(
+        f"no SSH connection to {hop.hostname}:{hop.port}: {_words(error)}", where=hop.alias,
+        try_next="is the node up and sshd listening?",
+    ) from error  # fmt: skip
