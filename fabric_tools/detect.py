@@ -27,9 +27,13 @@ def choose_platform(
         return None, PlatformChoice(why=f"{why}; name the platform with --platform")
     fits = [spec for spec in platforms.values() if _fits(spec, products, ids, chassis)]
     shown = ", ".join([*sorted(products), *sorted(ids)])
+    if fits and chassis is None and _alike(fits):
+        names = ", ".join(spec.id for spec in fits)
+        why = f"detected: {shown}; chassis not recorded, and {names} have the same values"
+        chosen = next((spec for spec in fits if not spec.match.dmi_products), fits[0])
+        return chosen, PlatformChoice(id=chosen.id, title=chosen.title, why=why)
     if len(fits) == 1:
-        where = f"in chassis {chassis}" if chassis else "(no chassis name recorded)"
-        why = f"detected: {shown} {where}"
+        why = f"detected: {shown} in chassis {chassis}"
         return fits[0], PlatformChoice(id=fits[0].id, title=fits[0].title, why=why)
     if not fits:
         why = f"no platform file for {shown} in chassis {chassis or 'not recorded'}"
@@ -61,6 +65,25 @@ def _fits(spec: PlatformSpec, products: set[str], ids: set[str], chassis: str | 
     match = spec.match
     if not products <= set(match.gpu_products) or not ids <= set(match.gpu_pci_ids):
         return False
+    if chassis is None:  # an unknown chassis decides nothing
+        return True
     if match.dmi_products and chassis not in match.dmi_products:
         return False
     return chassis not in match.not_dmi_products
+
+
+def _alike(fits: list[PlatformSpec]) -> bool:
+    """Whether it makes no difference for any check which of these files is taken."""
+    values = [
+        spec.model_dump(include={"gpu", "nvlink", "fabric", "os"}, mode="json") for spec in fits
+    ]
+    return all(_values(item) == _values(values[0]) for item in values)
+
+
+def _values(section: object) -> object:
+    """The values without their sources."""
+    if isinstance(section, dict):
+        return section["value"] if "source" in section else {
+            name: _values(part) for name, part in section.items()
+        }  # fmt: skip
+    return section

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from fabric_tools.checks import for_phase
-from fabric_tools.checks.registry import SECTIONS, Check, Finding, unknown
+from fabric_tools.checks.registry import NODE, SECTIONS, Check, Finding, unknown
 from fabric_tools.detect import choose_platform
 from fabric_tools.errors import Exit, InternalError
 from fabric_tools.gate import Expectation, decide
@@ -26,13 +26,17 @@ _EVIDENCE_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to judge a snapshot by. ``as_of`` is the only time there is."""
+    """What to judge a snapshot by. ``as_of`` is the only time there is.
+
+    ``waiver_name`` is the inventory name that the operator gave, never one that the node claims.
+    """
 
     phases: tuple[Phase, ...]
     platforms: dict[str, PlatformSpec]
     host: str
     as_of: datetime
     declared: str | None = None
+    waiver_name: str = ""
     waivers: tuple[Waiver, ...] = field(default=())
 
 
@@ -47,6 +51,7 @@ def judge(snapshot: Snapshot, question: Question) -> HostReport:
     decisions = tuple(_phase(phase, facts, spec, choice.why, question) for phase in question.phases)
     return HostReport(
         host=question.host,
+        waiver_name=question.waiver_name,
         identity=snapshot.host,
         source=snapshot.source,
         taken_at=snapshot.started_at,
@@ -63,7 +68,7 @@ def _phase(
 ) -> Decision:
     checks = for_phase(phase)
     if spec is None and checks:
-        return _untold(phase, why)
+        return _untold(phase, checks, facts, why)
     verdicts: list[Verdict] = []
     expected: list[Expectation] = []
     for item in checks:
@@ -71,14 +76,22 @@ def _phase(
         expected.append(Expectation(item.id, item.subjects(spec), item.waivable))
         verdicts += _run(item, facts, spec)
     decision = decide(
-        phase, expected, verdicts, question.waivers, host=question.host, as_of=question.as_of
+        phase, expected, verdicts, question.waivers, host=question.waiver_name, as_of=question.as_of
     )
     # Every check so far only reads; an active phase is not proved by that.
     return decision.model_copy(update={"passive_only": PHASES[phase].active})
 
 
-def _untold(phase: Phase, why: str) -> Decision:
-    """Without a platform there is nothing to compare with: closed, and no check pretends."""
+def _untold(phase: Phase, checks: Sequence[Check], facts: Facts, why: str) -> Decision:
+    """Without a platform there is nothing to compare with: closed, whatever the rest says.
+
+    Checks that need no platform run all the same: a driver that does not answer is why no GPU was
+    seen, and stands first.
+    """
+    verdicts = [
+        verdict for item in checks if item.needs_no_platform for verdict in _run(item, facts, None)
+    ]
+    failed = [verdict.check for verdict in verdicts if verdict.status is Status.FAIL]
     verdict = Verdict(
         check="host.platform",
         subject="node",
@@ -88,18 +101,21 @@ def _untold(phase: Phase, why: str) -> Decision:
         remedy="record `nvidia-smi -q -x` as nvidia_smi_q.xml or `lspci -D -nn -vv` as lspci.txt; "
         "name the platform with --platform, or add a platform file for this machine",
     )
+    reasons = [f"failed: {', '.join(dict.fromkeys(failed))}"] if failed else []
     return Decision(
         phase=phase,
         open=False,
-        exit_code=Exit.UNKNOWN,
-        reasons=("the platform is not known",),
-        verdicts=(verdict,),
+        passive_only=PHASES[phase].active,
+        exit_code=Exit.CLOSED if failed else Exit.UNKNOWN,
+        reasons=(*reasons, "the platform is not known"),
+        verdicts=(*verdicts, verdict),
     )
 
 
-def _run(item: Check, facts: Facts, spec: PlatformSpec) -> list[Verdict]:
-    subjects = item.subjects(spec)
-    why_not = item.not_applicable(spec)
+def _run(item: Check, facts: Facts, spec: PlatformSpec | None) -> list[Verdict]:
+    """Verdicts of one check; ``spec`` may be None for one that needs no platform."""
+    subjects = item.subjects(spec) if spec else (NODE,)
+    why_not = item.not_applicable(spec) if spec else ""
     if why_not:
         return [
             Verdict(check=item.id, subject=s, status=Status.NOT_APPLICABLE, actual=why_not)
@@ -119,7 +135,7 @@ def _run(item: Check, facts: Facts, spec: PlatformSpec) -> list[Verdict]:
     return [_verdict(item, finding, facts.snapshot) for finding in findings]
 
 
-def _arguments(item: Check, facts: Facts, spec: PlatformSpec) -> dict[str, object] | Missing:
+def _arguments(item: Check, facts: Facts, spec: PlatformSpec | None) -> dict[str, object] | Missing:
     """What to call the check with, or the first fact that it cannot do without."""
     arguments: dict[str, object] = {}
     for parameter in item.parameters:

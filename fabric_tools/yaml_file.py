@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +13,8 @@ from fabric_tools.errors import UsageError
 
 M = TypeVar("M", bound=BaseModel)
 
-MAX_BYTES = 1024 * 1024
+# PyYAML reads about 50 KB a second; a platform file or the variables of a host have 3 KB.
+MAX_BYTES = 64 * 1024
 _MAX_DEPTH = 20
 
 
@@ -38,16 +40,22 @@ class _Loader(yaml.SafeLoader):
         return self.peek_event().start_mark  # type: ignore[no-untyped-call]
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for position, key in enumerate(keys):
-            if key in keys[:position]:
-                mark = node.value[position][0].start_mark
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                mark = key_node.start_mark
                 raise yaml.constructor.ConstructorError(None, None, f"{key!r} twice", mark)
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
 
-def load_model(path: Path, model: type[M]) -> M:
-    """The file as ``model``. Raises ``UsageError`` with file, line or field, and what is wrong."""
+def load_model(path: Path, model: type[M], key: str = "") -> M:
+    """The file as ``model``. Raises ``UsageError`` with file, line or field, and what is wrong.
+
+    ``key``: where the file is a mapping that holds this key, its value is the model and what stands
+    beside it is somebody else's (the variables of an Ansible host).
+    """
     text = read_bounded(path, MAX_BYTES).decode("utf-8", "replace")
     try:
         data = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
@@ -55,8 +63,10 @@ def load_model(path: Path, model: type[M]) -> M:
         mark = error.problem_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise UsageError(f"not usable YAML: {error.problem}", where=where) from error
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+    except Exception as error:  # PyYAML lets errors of its constructors through as they are
         raise UsageError(f"not usable YAML: {type(error).__name__}", where=str(path)) from error
+    if key and isinstance(data, dict) and key in data:
+        data = data[key]
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -73,6 +83,10 @@ def first_problem(error: ValidationError) -> str:
     return f"{text} (and {more} more)" if more else text
 
 
+def _size(number: int) -> str:
+    return f"{number / 2**20:.1f} MiB" if number >= 2**20 else f"{number / 2**10:.0f} KiB"
+
+
 def read_bounded(path: Path, max_bytes: int) -> bytes:
     """The bytes of a regular file of at most ``max_bytes``. Raises ``UsageError``."""
     try:
@@ -82,10 +96,13 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
             raise UsageError("not a regular file", where=str(path))
         size = path.stat().st_size
         if size > max_bytes:
-            raise UsageError(
-                f"{size / 2**20:.1f} MiB, the limit is {max_bytes / 2**20:.0f} MiB", where=str(path)
-            )
-        with path.open("rb") as handle:
-            return handle.read(max_bytes + 1)[:max_bytes]
+            raise UsageError(f"{_size(size)}, the limit is {_size(max_bytes)}", where=str(path))
+        # Without O_NONBLOCK a read of /proc/kmsg or the like waits for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as stream:
+            data = stream.read(max_bytes + 1)
+        if len(data or b"") > max_bytes:
+            raise UsageError(f"more than {_size(max_bytes)}", where=str(path))
+        return data or b""
     except OSError as error:
         raise UsageError(error.strerror or str(error), where=str(path)) from error

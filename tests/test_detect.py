@@ -44,9 +44,26 @@ def test_another_makers_chassis() -> None:
 
 
 def test_no_chassis_name_recorded() -> None:
+    """Both files have the same values, so the verdicts are the same; preflight still asks."""
     platform, why = choose(changed(dmi_product=None))
     assert platform == "hgx-h100"
-    assert "no chassis name recorded" in why
+    assert "chassis not recorded, and dgx-h100, hgx-h100 have the same values" in why
+    decision = report_on(changed(dmi_product=None), Phase.PREFLIGHT).decisions[0]
+    assert decision.exit_code == Exit.UNKNOWN
+
+
+def test_no_chassis_name_and_files_that_differ() -> None:
+    other = PLATFORMS["dgx-h100"].model_dump(mode="json")
+    other["nvlink"]["link_gbytes_s_min"] = {"value": 26, "source": "test"}
+    platforms = {**PLATFORMS, "dgx-h100": PlatformSpec.model_validate(other)}
+    spec, choice = choose_platform(Facts(changed(dmi_product=None)), platforms, None)
+    assert spec is None
+    assert "fits several platform files: dgx-h100, hgx-h100" in choice.why
+
+
+@pytest.mark.parametrize("chassis", ["DGXA100", "DGXH200", "DGXB200"])
+def test_another_dgx_is_not_somebodys_hgx(chassis: str) -> None:
+    assert choose(changed(dmi_product=f"{chassis}\n"))[0] == ""
 
 
 def test_before_the_driver_the_bus_is_enough() -> None:
@@ -81,7 +98,19 @@ def test_an_unknown_platform_closes_every_gate() -> None:
     question = Question((Phase.PREFLIGHT, Phase.DRIVER), PLATFORMS, "node", AS_OF)
     for decision in judge(snapshot, question).decisions:
         assert decision.exit_code == Exit.UNKNOWN and not decision.open
-        assert decision.verdicts[0].status is Status.UNKNOWN
+        assert decision.verdicts[-1].check == "host.platform"
+        assert decision.verdicts[-1].status is Status.UNKNOWN
+
+
+def test_why_no_gpu_was_seen_stands_before_that_none_was_seen() -> None:
+    error = "Failed to initialize NVML: Driver/library version mismatch\n"
+    snapshot = changed(nvidia_smi_q_xml=error, lspci=None)
+    question = Question((Phase.DRIVER,), PLATFORMS, "node", AS_OF)
+    (decision,) = judge(snapshot, question).decisions
+    assert decision.exit_code == Exit.CLOSED
+    assert decision.verdicts[0].check == "driver.answers"
+    assert decision.verdicts[0].status is Status.FAIL
+    assert {"kernel.xid", "driver.modules"} <= {v.check for v in decision.verdicts}
 
 
 def test_declared_platform_is_judged_not_believed() -> None:

@@ -79,11 +79,11 @@ def test_huge_file(tmp_path: Path) -> None:
     path = tmp_path / "big.json"
     with path.open("wb") as handle:
         handle.truncate(200 * 2**20)
-    refused(validate("--snapshot", str(path)), "big.json", "200.0 MiB", "limit is 64 MiB")
+    refused(validate("--snapshot", str(path)), "big.json", "200.0 MiB", "limit is 64.0 MiB")
     (tmp_path / "node").mkdir()
     path.rename(tmp_path / "node" / "topo.txt")
-    refused(validate("--snapshot", str(tmp_path / "node")), "topo.txt", "limit is 1 MiB")
-    refused(cli("parse", "topo", str(tmp_path / "node" / "topo.txt")), "limit is 16 MiB")
+    refused(validate("--snapshot", str(tmp_path / "node")), "topo.txt", "limit is 1.0 MiB")
+    refused(cli("parse", "topo", str(tmp_path / "node" / "topo.txt")), "limit is 16.0 MiB")
 
 
 def test_huge_standard_input() -> None:
@@ -121,6 +121,184 @@ def test_bad_host_vars(tmp_path: Path, text: str, words: tuple[str, ...]) -> Non
     path = tmp_path / "vars.yaml"
     path.write_text(text)
     refused(validate("--snapshot", str(HEALTHY), "--host-vars", str(path)), *words)
+
+
+def test_a_large_yaml_file_at_the_limit_is_quick(tmp_path: Path) -> None:
+    path = tmp_path / "vars.yaml"
+    path.write_text("".join(f"k{number}: 1\n" for number in range(7000))[: 64 * 1024 - 10])
+    refused(validate("--snapshot", str(HEALTHY), "--host-vars", str(path)), "vars.yaml")
+    path.write_text("".join(f"k{number}: 1\n" for number in range(60000)))
+    refused(validate("--snapshot", str(HEALTHY), "--host-vars", str(path)), "limit is 64 KiB")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nvidia_smi_q.xml", "<nvidia_smi_log>" + "<gpu id='x'>\n</gpu>" * 50000),
+        ("lspci.txt", "00:00.0 VGA: x" + " (rev a1)" * 60000),
+        ("topo.txt", "\t".join(["", *(f"GPU{n}" for n in range(60000))])),
+        ("kernel_journal.txt", "[ 1.0] " + "nvidia-" * 600000),
+        ("dmesg.txt", "[ 1.0] NVRM: Xid \n" * 200000),
+    ],
+)  # fmt: skip
+def test_hostile_outputs_cost_little_and_open_nothing(tmp_path: Path, name: str, text: str) -> None:
+    for path in HEALTHY.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_text(text)
+    done = cli("validate", "driver", "nvlink", "preflight", "--snapshot", str(tmp_path))
+    assert done.returncode in (1, 3), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_two_files_for_one_probe(tmp_path: Path) -> None:
+    for path in HEALTHY.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "topo_m.txt").write_text("garbage")
+    refused(validate("--snapshot", str(tmp_path)), "topo.txt and topo_m.txt are both")
+    (tmp_path / "topo_m.txt").unlink()
+    (tmp_path / "snapshot.json").write_text("{}")
+    refused(validate("--snapshot", str(tmp_path)), "holds snapshot.json and")
+
+
+@pytest.mark.parametrize("output", ["console", "json", "junit", "markdown"])
+def test_a_closed_pipe_is_no_verdict(output: str) -> None:
+    args = f"validate driver --format {output} --snapshot {HEALTHY}"
+    code = "from fabric_tools.cli.main import run; run()"
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c '{code}' {args} | true; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    # A reader that leaves late lets it finish: then the verdict was printed whole.
+    assert done.stdout.strip() in ("70", "0"), done
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_no_verdict() -> None:
+    code = "from fabric_tools.cli.main import run; run()"
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c '{code}' checks >/dev/full"],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 70 and done.stderr.count("\n") == 1
+
+
+def test_debug_shows_the_traceback_and_keeps_the_code(tmp_path: Path) -> None:
+    code = (
+        "import fabric_tools.checks.host as h, fabric_tools.checks as c, dataclasses\n"
+        "def boom(**_): raise ZeroDivisionError('boom')\n"
+        "c.CHECKS = (dataclasses.replace(c.CHECKS[0], run=boom), *c.CHECKS[1:])\n"
+        "from fabric_tools.cli.main import run; run()"
+    )
+    args = ["--debug", "validate", "preflight", "--snapshot", str(HEALTHY)]
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, cwd=ROOT)
+    assert done.returncode == 70
+    assert b"ZeroDivisionError: boom" in done.stderr and b"Traceback" in done.stderr
+
+
+def test_a_device_is_not_replaced_and_a_link_is_followed(tmp_path: Path) -> None:
+    refused(cli("collect", "--save-collector", "/dev/full"), "not a regular file")
+    assert not Path("/dev/full").is_file()
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert cli("collect", "--save-collector", str(tmp_path / "link")).returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes().startswith(b"#!")
+
+
+VARS = """\
+ansible_user: admin
+fabric_host:
+  waivers:
+    - {check: fabric.manager, host: node7, reason: r, owner: o, expires: "2026-12-24T00:00:00Z"}
+    - {check: fabric.state, host: node7, reason: r, owner: o, expires: "2026-12-24T00:00:00Z"}
+"""
+SICK = HEALTHY.parent / "sick-fabric-manager-dead"
+
+
+def waived(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
+    path = tmp_path / "node7.yml"
+    path.write_text(VARS)
+    return cli("validate", "nvlink", "--snapshot", str(SICK), "--host-vars", str(path), *args)
+
+
+def test_waivers_hold_for_the_name_the_operator_gives(tmp_path: Path) -> None:
+    now = ("--as-of", "2026-12-01T00:00:00Z")
+    done = waived(tmp_path, "--name", "node7", *now)
+    assert done.returncode == 0, done.stdout.decode()
+    assert b"WAIVED" in done.stdout and b"JUDGED AS OF 2026-12-01" in done.stdout
+    other = waived(tmp_path, *now)
+    assert other.returncode == 1 and b"NOT USED" in other.stdout
+    late = waived(tmp_path, "--name", "node7", "--as-of", "2026-12-25T00:00:00Z")
+    assert late.returncode == 1 and b"expired on 2026-12-24" in late.stdout
+
+
+def test_a_name_that_the_node_claims_brings_no_waiver(tmp_path: Path) -> None:
+    from fabric_tools.models.snapshot import HostIdentity
+    from fabric_tools.transport.files import read_snapshot
+
+    host = HostIdentity(hostname="node7")
+    lying = read_snapshot(SICK).model_copy(update={"host": host})
+    path = tmp_path / "s.json"
+    path.write_text(lying.model_dump_json())
+    (tmp_path / "v.yml").write_text(VARS)
+    done = cli("validate", "nvlink", "--snapshot", str(path), "--host-vars",
+               str(tmp_path / "v.yml"), "--as-of", "2026-12-01T00:00:00Z")  # fmt: skip
+    assert done.returncode == 1
+
+
+def test_break_glass_may_be_repeated(tmp_path: Path) -> None:
+    args = ("--break-glass", "fabric.manager", "--break-glass", "fabric.state", "--reason", "x")
+    done = cli("validate", "nvlink", "--snapshot", str(SICK), *args)
+    assert done.returncode == 0
+    assert done.stdout.count(b"break-glass: ") == 2
+    refused(validate("--snapshot", str(SICK), "--break-glass", "driver.answers", "--reason", "x"),
+            "can never be waived")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("waivers: [{check: gpu.count, reason: r, owner: o, expires: 2030-01-01}]", "expires"),
+        ("waivers: [{check: gpu.count, reason: ' ', owner: o, expires: 2030-01-01T00:00:00Z}]",
+         "reason"),
+        ("waivers: [{check: gpu.count, reason: r, owner: o, expires: 2030-01-01T00:00:00Z,"
+         " kind: break_glass}]", "break_glass"),
+        ("platform: !!timestamp foo", "YAML"),
+    ],
+)  # fmt: skip
+def test_waivers_that_promise_too_much(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "vars.yaml"
+    path.write_text(text)
+    refused(validate("--snapshot", str(SICK), "--host-vars", str(path)), words)
+
+
+def test_times_that_make_no_sense() -> None:
+    refused(cli("validate", "driver", "--local", "--as-of", "2020-01-01"), "as of now")
+    refused(validate("--snapshot", str(SICK), "--break-glass", "gpu.count", "--reason", "x",
+                     "--as-of", "9999-12-31T23:00:00"), "too far")  # fmt: skip
+
+
+def test_json_is_ascii_whatever_a_node_says(tmp_path: Path) -> None:
+    for path in HEALTHY.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "dmi_product.txt").write_text("DGX\u202eH100\u009b2J\n")
+    done = cli("validate", "preflight", "--format", "json", "--snapshot", str(tmp_path))
+    assert done.stdout.isascii() and b"\x1b" not in done.stdout
+
+
+def test_a_platform_file_cannot_switch_a_check_off_with_nan(tmp_path: Path) -> None:
+    text = (ROOT / "fabric_tools/platforms/dgx-h100.yaml").read_text()
+    for old, new in (("value: 25.0", "value: .nan"), ("count: {value: 8", "count: {value: 2000")):
+        (tmp_path / "p.yaml").write_text(text.replace("id: dgx-h100", "id: x").replace(old, new))
+        refused(cli("platforms", "--platforms-dir", str(tmp_path)), "p.yaml", "value")
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40"])
+def test_a_narrow_terminal_still_says_everything(columns: str) -> None:
+    done = cli("validate", "nvlink", "--snapshot", str(SICK), COLUMNS=columns)
+    assert done.returncode == 1 and b"fabric.manager" in done.stdout
+    drawn = cli("topo", str(HEALTHY / "topo.txt"), COLUMNS=columns).stdout.decode()
+    assert drawn.count("NV18") >= 56 and "\u2026" not in drawn
 
 
 def test_bad_platform_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
+from fabric_tools.errors import Exit, worst
 from fabric_tools.judge import Question, judge
 from fabric_tools.models.report import Report
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
@@ -25,9 +26,11 @@ PHASES = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
 
 
 def made(snapshot: Snapshot, host: str = "node1", waivers: tuple[Waiver, ...] = ()) -> Report:
-    question = Question(PHASES, PLATFORMS, host, AS_OF, "dgx-h100", waivers)
+    question = Question(
+        PHASES, PLATFORMS, host, AS_OF, "dgx-h100", waiver_name="node1", waivers=waivers
+    )
     report = judge(snapshot, question)
-    code = max(d.exit_code for d in report.decisions)
+    code = worst([Exit(d.exit_code) for d in report.decisions])
     return Report(tool_version="0", as_of=AS_OF, hosts=(report,), exit_code=code)
 
 
@@ -58,7 +61,7 @@ def test_open_says_open() -> None:
     text = shown(made(read_snapshot(HEALTHY)))
     assert text.rstrip().splitlines()[-1] == "OPEN (exit 0): every gate asked for is open"
     assert "RECORDED, not a live node" in text
-    assert "driver: OPEN, 18 checks" in text
+    assert "driver: OPEN, 20 checks" in text
     assert "nvlink: OPEN (passive part, nothing measured under load), 6 checks" in text
 
 
@@ -104,7 +107,7 @@ def test_json_reads_back() -> None:
     assert json.loads(report.model_dump_json())["hosts"][0]["platform"]["id"] == "dgx-h100"
 
 
-EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e[bold red]x[/] |a|<script>&\x00`b` [l](http://x)"
+EVIL = "@all \x1b[2J\x1b]0;owned\x07\x9b31m\u202e[bold red]x[/] |a|<script>&\x00`b` [l](http://x)"
 
 
 def evil() -> Report:
@@ -130,8 +133,9 @@ def test_nothing_a_node_says_reaches_the_terminal_as_a_command(width: int) -> No
 def test_nothing_a_node_says_is_markup_in_a_ticket() -> None:
     text = markdown.render(evil())
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
-    assert "<script" not in text.replace("\\<script", "")
-    assert not re.search(r"(?<!\\)\]\(", text)
+    outside = re.sub(r"`[^`\n]*`", "", text)  # in a code span nothing is a link or a mention
+    for word in ("<script", "](", "://", "owned", "@"):
+        assert word not in outside
 
 
 def test_junit_stays_well_formed() -> None:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.facts import (
     FabricManagerVersion,
+    GpuFacts,
     GpuInventory,
     KernelModules,
     LoadedModule,
+    NvmlGpu,
     NvmlInventory,
     SmiAnswer,
     SmiVersion,
@@ -36,12 +38,14 @@ _ANSWER_REMEDIES = {
     phases=(Phase.DRIVER,),
     title="nvidia-smi can talk to the driver and to every GPU",
     remedy="read dmesg and the driver's packages",
+    waivable=False,  # without a driver that answers, no other verdict on a GPU means anything
 )
 def answers(answer: SmiAnswer) -> Iterator[Finding]:
     """An error text of nvidia-smi is an answer: it names the fault before any number is read.
 
-    "Unable to determine the device handle" may stand before otherwise good output; it means that
-    a GPU is lost.
+    Every call of nvidia-smi counts: one that hangs, is refused or fails beside others that answer
+    is no healthy driver. "Unable to determine the device handle" may stand before otherwise good
+    output; it means that a GPU is lost.
     """
     good = answer.error is None
     yield Finding(
@@ -89,9 +93,11 @@ def stack_match(
     module: LoadedModule | Missing,
     userspace: SmiVersion | Missing,
     manager: FabricManagerVersion | Missing,
+    inventory: GpuInventory | Missing,
     spec: PlatformSpec,
 ) -> Iterator[Finding]:
-    """Compares the module that runs now with what is installed beside it.
+    """Compares the module that runs now with what is installed beside it, and with the version
+    that nvidia-smi was told by the driver.
 
     The full version must be equal, not the branch: 550.127.05 and 550.120 do not work together.
     The module on disk says nothing: after an upgrade without a reload the old one still runs. With
@@ -115,24 +121,32 @@ def stack_match(
         elif isinstance(part, Missing):
             yield unknown(subject, part, module.version)
         else:
-            version = part.smi_version if isinstance(part, SmiVersion) else part.version
-            good = version == module.version
-            if isinstance(part, SmiVersion) and part.nvml_version is not None:
-                good = good and _is_part_of(part.nvml_version, module.version)
-                version = f"{version} (NVML {part.nvml_version})"
+            found: dict[str, str | None]
+            if isinstance(part, FabricManagerVersion):
+                found = {"": part.version}
+            else:
+                found = {"nvidia-smi": part.smi_version, "NVML": part.nvml_version}
+                found["driver"] = part.driver_version
+                if not isinstance(inventory, Missing):
+                    found["driver told by -q"] = inventory.driver_version
+            versions = {name: text for name, text in found.items() if text is not None}
+            good = all(
+                _is_part_of(text, module.version) if name == "NVML" else text == module.version
+                for name, text in versions.items()
+            )
             yield Finding(
                 subject,
                 Status.PASS if good else Status.FAIL,
                 f"{module.version} (loaded module)",
-                version,
+                ", ".join(f"{name} {text}".strip() for name, text in versions.items()),
                 (at(part, part.line), at(module, module.line)),
                 remedy,
             )
 
 
 def _is_part_of(nvml: str, module: str) -> bool:
-    """nvidia-smi prints NVML's version without the last part (550.107 of 550.107.02); the library
-    itself may print it behind a CUDA major (12.570.172.08).
+    """nvidia-smi prints NVML's version without the last part (550.107 of 550.107.02), the library
+    itself behind the CUDA major (12.570.172.08).
     """
     parts, whole = nvml.split("."), module.split(".")
     return parts == whole[: len(parts)] or parts[1:] == whole[: len(parts) - 1]
@@ -146,11 +160,13 @@ def _is_part_of(nvml: str, module: str) -> bool:
     "collect again, then look for a second libnvidia-ml.so.1",
 )
 def nvml_agrees(inventory: GpuInventory, nvml: NvmlInventory | Missing) -> Iterator[Finding]:
-    """Two sources of the same facts must agree on driver, GPUs and fabric state.
+    """Two sources of the same facts must agree: driver, GPUs, ECC, row remap, PCIe, fabric state.
+
+    A call that NVML refuses for another reason than "Not Supported" is UNKNOWN; a lost GPU fails.
 
     A folder of outputs saved by hand has no NVML reading: that is a warning, not a proof.
     """
-    expected = "the same driver, GPUs and fabric state"
+    expected = "the same in both"
     if isinstance(nvml, Missing):
         if nvml.recorded:
             yield unknown(NODE, nvml, expected)
@@ -159,15 +175,28 @@ def nvml_agrees(inventory: GpuInventory, nvml: NvmlInventory | Missing) -> Itera
             remedy = "read the node with fabric-collect.pyz to have both"
             yield Finding(NODE, Status.WARN, expected, actual, (at(inventory),), remedy)
         return
-    differ = list(_differences(inventory, nvml))
-    status = Status.FAIL if differ else Status.PASS
-    actual = "; ".join(differ) or f"{len(nvml.gpus)} GPUs, {nvml.driver_version}"
+    differ, refused = list(_differences(inventory, nvml)), _refusals(nvml)
+    status = Status.FAIL if differ else Status.UNKNOWN if refused else Status.PASS
+    actual = "; ".join((differ or refused)[:6]) or f"{len(nvml.gpus)} GPUs, {nvml.driver_version}"
     yield Finding(NODE, status, expected, actual, (at(nvml), at(inventory)))
+
+
+#: What NVML answers for something that this GPU or library does not have.
+_NO_SUCH_THING = ("Not Supported", "Function Not Found")
+_LOST = ("GPU is lost", "GPU requires restart", "GPU requires reset")
 
 
 def _differences(inventory: GpuInventory, nvml: NvmlInventory) -> Iterator[str]:
     if inventory.driver_version != nvml.driver_version:
         yield f"driver {inventory.driver_version} and {nvml.driver_version}"
+    library, driver = nvml.nvml_version, nvml.driver_version
+    if library and driver and not _is_part_of(library, driver):
+        yield f"NVML library {library}"
+    if nvml.count != len(inventory.gpus):
+        yield f"{len(inventory.gpus)} GPUs and {nvml.count}"
+    for refusal in nvml.errors:
+        if any(word in refusal.error for word in _LOST):
+            yield f"NVML on GPU {refusal.gpu}: {refusal.error}"
     for gpu in nvml.gpus:
         if not gpu.reachable:
             yield f"NVML cannot reach GPU {gpu.index}"
@@ -176,9 +205,38 @@ def _differences(inventory: GpuInventory, nvml: NvmlInventory) -> Iterator[str]:
     for uuid in sorted(str(u) for u in smi.keys() ^ lib.keys()):
         yield f"{uuid} only in {'nvidia-smi' if uuid in smi else 'NVML'}"
     for uuid in sorted(str(u) for u in smi.keys() & lib.keys()):
-        mine, theirs = smi[uuid].fabric.state, lib[uuid].fabric_state
-        if mine and theirs and mine != theirs:
-            yield f"{uuid}: fabric {mine} and {theirs}"
+        for name, (mine, theirs) in _pairs(smi[uuid], lib[uuid]).items():
+            if mine is not None and theirs is not None and mine != theirs:
+                yield f"{uuid}: {name} {mine} and {theirs}"
+
+
+def _pairs(smi: GpuFacts, nvml: NvmlGpu) -> dict[str, tuple[object, object]]:
+    """What both sources tell of one GPU, in the same form."""
+    ecc, rows, now = nvml.ecc_mode, nvml.remapped_rows, smi.ecc_volatile
+    words = {True: "Enabled", False: "Disabled"}
+    flag = {True: "Yes", False: "No"}
+    total = None
+    if now.sram_uncorrectable is not None and now.dram_uncorrectable is not None:
+        total = now.sram_uncorrectable + now.dram_uncorrectable
+    return {
+        "product": (smi.product, nvml.product),
+        "PCI id": (smi.pci_device_id, nvml.pci_device_id),
+        "fabric": (smi.fabric.state, nvml.fabric_state),
+        "ECC": (smi.ecc_mode_current, ecc and words[ecc[0]]),
+        "uncorrectable errors": (total, nvml.ecc_volatile_uncorrectable),
+        "remap pending": (smi.remap_pending, rows and flag[bool(rows[2])]),
+        "remap failed": (smi.remap_failure, rows and flag[bool(rows[3])]),
+        "PCIe width": (smi.pcie_width_current, nvml.pcie_width_current),
+    }
+
+
+def _refusals(nvml: NvmlInventory) -> list[str]:
+    """Calls that failed for another reason than that there is no such thing."""
+    return [
+        f"GPU {refusal.gpu} {refusal.field}: {refusal.error}"
+        for refusal in nvml.errors
+        if not any(word in refusal.error for word in _NO_SUCH_THING)
+    ]
 
 
 CHECKS: tuple[Check, ...] = (answers, modules, stack_match, nvml_agrees)

@@ -25,8 +25,21 @@ def _no_state(spec: PlatformSpec) -> str:
     return "" if state.value else f"this GPU reports no fabric state ({state.source})"
 
 
+UNIT = "nvidia-fabricmanager.service"
+
+
 def _running(unit: UnitState) -> bool:
-    return unit.active == "active" and unit.sub in (None, "running") and unit.load != "masked"
+    """Everything that systemd says of it must agree that it runs."""
+    return (
+        unit.active == "active"
+        and unit.sub == "running"
+        and unit.load in (None, "loaded")
+        and unit.result in (None, "success")
+    )
+
+
+def _dead(unit: UnitState) -> bool:
+    return unit.load in ("not-found", "masked") or unit.active in _DEAD
 
 
 def _shown(unit: UnitState) -> str:
@@ -50,11 +63,13 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     expected = "active, enabled"
     actual = f"{_shown(unit)}, {unit.enabled or 'enablement not reported'}"
     evidence = (at(unit, unit.line),)
-    if unit.load in ("not-found", "masked") or unit.active in _DEAD:
+    if unit.unit != UNIT:
+        yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}: another unit", evidence)
+    elif _dead(unit):
         yield Finding(NODE, Status.FAIL, expected, actual, evidence)
     elif not _running(unit):
-        yield Finding(NODE, Status.UNKNOWN, expected, actual, evidence)
-    elif unit.enabled in ("enabled", "enabled-runtime", "static"):
+        yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}, {unit.sub}", evidence)
+    elif unit.enabled == "enabled":
         yield Finding(NODE, Status.PASS, expected, actual, evidence)
     else:
         remedy = "it would not start after a reboot: `systemctl enable nvidia-fabricmanager`"
@@ -75,7 +90,8 @@ def state(
     """State, status and health per GPU, believed only while the fabric manager runs.
 
     The driver latches "Completed / Success": on real nodes it was still shown days after the
-    manager had been killed, with NVLS broken. "Completed" beside health "Unhealthy" is a fault.
+    manager had been killed, with NVLS broken. "Completed" beside a
+    health line that is not well (Unhealthy, Degraded, Route Unhealthy) is a fault.
     """
     expected = "Completed, Success, fabric manager active"
     for fact in (inventory, unit):
@@ -84,34 +100,57 @@ def state(
                 yield unknown(f"GPU {index}", fact, expected)
             return
     assert not isinstance(inventory, Missing) and not isinstance(unit, Missing)
+    if unit.unit != UNIT:
+        wrong = Missing(unit.probe, f"{unit.unit} is another unit", recorded=True, line=unit.line)
+        for index in range(want.count.value):
+            yield unknown(f"GPU {index}", wrong, expected)
+        return
     yield from each(inventory, want, expected, lambda facts: _judge(facts, unit))
 
 
 def _judge(facts: GpuFacts, unit: UnitState) -> Judgement:
     fabric = facts.fabric
     actual = f"{fabric.state or 'not reported'}, {fabric.status or 'no status'}"
-    if fabric.health_summary:
-        actual += f", health {fabric.health_summary}"
+    health, words = _health(fabric.health)
+    actual += f", health: {words}" if words else ""
     if fabric.state is None:
         return Status.UNKNOWN, actual, ""
     if fabric.state != "Completed" or fabric.status != "Success":
         return Status.FAIL, actual, ""
-    if fabric.health_summary not in (None, "Healthy", "Limited Capacity"):
-        return (
-            Status.FAIL,
-            actual,
-            "registered, but the fabric is unhealthy: read the manager's log",
-        )
+    if health in (Status.FAIL, Status.UNKNOWN):
+        return health, actual, "registered, but the fabric is unhealthy: read the manager's log"
     if not _running(unit):
-        dead = unit.active in _DEAD or unit.load in ("not-found", "masked")
-        status = Status.FAIL if dead else Status.UNKNOWN
+        status = Status.FAIL if _dead(unit) else Status.UNKNOWN
         return (
             status,
             f"{actual}, but {_shown(unit)}: a remembered state",
             ("drain, reset all GPUs (`nvidia-smi -r`) with the fabric manager stopped, start it"),
         )
-    warn = fabric.health_summary == "Limited Capacity"
-    return Status.WARN if warn else Status.PASS, actual, ""
+    return health, actual, ""
+
+
+#: What each line under Fabric / Health says when all is well, and when only capacity is missing
+#: (nvml.h: NVML_GPU_FABRIC_HEALTH_*). "partition_assigned" is a state, not a fault.
+_HEALTHY = {"summary": ("Healthy",), "bandwidth": ("Full",)}
+_LIMITED = {"summary": ("Limited Capacity",)}
+_FINE_FLAG, _BAD_FLAG = ("False", "No", "Not Active"), ("True", "Yes", "Active")
+
+
+def _health(lines: dict[str, str]) -> tuple[Status, str]:
+    """The worst of the health lines that the driver printed, and those that are not well."""
+    found: list[tuple[Status, str]] = []
+    for name, value in lines.items():
+        if name == "partition_assigned" or value in _HEALTHY.get(name, _FINE_FLAG):
+            continue
+        if value in _LIMITED.get(name, ()):
+            status = Status.WARN
+        else:
+            known = name in _HEALTHY or value in _BAD_FLAG
+            status = Status.FAIL if known else Status.UNKNOWN
+        found.append((status, f"{name} {value}"))
+    order = (Status.FAIL, Status.UNKNOWN, Status.WARN)
+    worst = min((status for status, _ in found), key=order.index, default=Status.PASS)
+    return worst, ", ".join(text for _, text in found)
 
 
 CHECKS: tuple[Check, ...] = (manager, state)

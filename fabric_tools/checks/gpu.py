@@ -61,12 +61,17 @@ def count(inventory: GpuInventory, pci: PciDevices | Missing, want: GpuSpec) -> 
         return
     status = Status.PASS if found == want.count.value else Status.FAIL
     actual = f"{found}: {', '.join(g.bus_id for g in inventory.gpus)}"
-    if not isinstance(pci, Missing):
+    if not isinstance(pci, Missing) and gpus_on_bus(pci):
         seen = {_short(g.bus_id) for g in inventory.gpus}
+        bus = {_short(device.bus_id) for device in gpus_on_bus(pci)}
         lost = [device for device in gpus_on_bus(pci) if _short(device.bus_id) not in seen]
         if lost:
+            status = Status.FAIL
             actual += "; on the bus but not here: " + ", ".join(d.bus_id for d in lost)
             evidence += tuple(at(pci, device.line) for device in lost[:2])
+        if seen - bus:
+            status = Status.FAIL
+            actual += "; here but not on the bus: " + ", ".join(sorted(seen - bus))
     yield Finding(NODE, status, f"{want.count.value}", actual, evidence)
 
 
@@ -91,12 +96,11 @@ def identity(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         if facts.product is None or facts.uuid is None:
             return Status.UNKNOWN, "no product name or UUID", ""
         actual = f"{facts.product} ({facts.pci_device_id or 'no PCI id'})"
+        if facts.pci_device_id is None or not facts.uuid.startswith("GPU-"):
+            return Status.UNKNOWN, f"{actual}, UUID {facts.uuid}", ""
         if uuids[facts.uuid] > 1:
             return Status.FAIL, f"UUID {facts.uuid} stands {uuids[facts.uuid]} times", ""
-        good = facts.product == want.product.value and facts.pci_device_id in (
-            None,
-            want.pci_id.value,
-        )
+        good = (facts.product, facts.pci_device_id) == (want.product.value, want.pci_id.value)
         return Status.PASS if good else Status.FAIL, actual, ""
 
     yield from each(inventory, want, f"{want.product.value} ({want.pci_id.value})", judge)
@@ -196,16 +200,22 @@ def row_remap(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     subjects=every_gpu,
 )
 def recovery(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
-    """ "GPU Recovery Action", or "Reset Required" of older drivers: the driver's own conclusion."""
+    """The driver's own conclusion, in its three forms: Recovery Action, Reset Required, and Drain
+    and Reset Recommended. Any of them may ask; one that is not printed does not.
+    """
 
     def judge(facts: GpuFacts) -> Judgement:
-        if facts.recovery_action is not None:
-            good = facts.recovery_action == "None"
-            return Status.PASS if good else Status.FAIL, f"action {facts.recovery_action}", ""
-        if facts.reset_required in ("No", "Yes"):
-            status = Status.PASS if facts.reset_required == "No" else Status.FAIL
-            return status, f"reset required {facts.reset_required}", ""
-        return Status.UNKNOWN, "not reported", ""
+        told = {
+            "action": (facts.recovery_action, "None"),
+            "reset required": (facts.reset_required, "No"),
+            "drain and reset recommended": (facts.drain_and_reset, "No"),
+        }
+        said = {name: pair for name, pair in told.items() if pair[0] is not None}
+        if not said:
+            return Status.UNKNOWN, "not reported", ""
+        good = all(value == fine for value, fine in said.values())
+        actual = ", ".join(f"{name} {value}" for name, (value, _) in said.items())
+        return Status.PASS if good else Status.FAIL, actual, ""
 
     yield from each(inventory, want, "no action", judge)
 
@@ -234,9 +244,59 @@ def pcie(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     yield from each(inventory, want, expected, judge)
 
 
+_BROKEN = ("requires reset", "is lost")
+
+
+@check(
+    "gpu.readable",
+    phases=(Phase.DRIVER,),
+    title="the driver can read every value of every GPU",
+    remedy="drain and reset the GPU (`nvidia-smi -r`), look again; read dmesg",
+    subjects=every_gpu,
+)
+def readable(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
+    """A value printed as "Unknown Error" or "GPU requires reset" is a failed reading, not a zero.
+
+    It is not the same as N/A, which older drivers and other GPUs print for what they do not have.
+    """
+
+    def judge(facts: GpuFacts) -> Judgement:
+        if not facts.unreadable:
+            return Status.PASS, "every value read", ""
+        shown = [f"{name}: {word}" for name, word in list(facts.unreadable.items())[:4]]
+        actual = ", ".join(shown) + (" ..." if len(facts.unreadable) > 4 else "")
+        lost = any(word in text.lower() for text in facts.unreadable.values() for word in _BROKEN)
+        remedy = "" if lost else "drain and reset the GPU (`nvidia-smi -r`), look again; read dmesg"
+        return Status.FAIL if lost else Status.UNKNOWN, actual, remedy
+
+    yield from each(inventory, want, "no failed reading", judge)
+
+
+@check(
+    "gpu.mig",
+    phases=(Phase.DRIVER,),
+    title="MIG is off, now and after the next reset",
+    remedy="drain; `nvidia-smi -mig 0`, then reset the GPUs",
+    subjects=every_gpu,
+)
+def mig(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
+    """A partitioned GPU does not take part in NVLink, and its links cannot be read."""
+
+    def judge(facts: GpuFacts) -> Judgement:
+        modes = (facts.mig_mode, facts.mig_pending)
+        actual = f"now {modes[0] or 'not reported'}, pending {modes[1] or 'not reported'}"
+        if any(mode not in ("Enabled", "Disabled") for mode in modes):
+            return Status.UNKNOWN, actual, ""
+        return Status.PASS if modes == ("Disabled", "Disabled") else Status.FAIL, actual, ""
+
+    yield from each(inventory, want, "Disabled, pending Disabled", judge)
+
+
 CHECKS: tuple[Check, ...] = (
     count,
+    readable,
     identity,
+    mig,
     ecc_mode,
     ecc_errors,
     row_remap,

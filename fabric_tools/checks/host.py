@@ -50,10 +50,15 @@ def platform(
         reason = pci if isinstance(pci, Missing) else Missing(pci.probe, "no GPU seen", True)
         yield unknown(NODE, reason, expected)
         return
-    if not isinstance(dmi, Missing):
+    match = spec.match
+    if isinstance(dmi, Missing):
+        if not wrong and (match.dmi_products or match.not_dmi_products):
+            # The GPUs fit, but whose chassis this is decides which file it is.
+            yield unknown(NODE, dmi, expected)
+            return
+    else:
         seen.append(dmi.product_name)
         evidence.append(at(dmi, dmi.line))
-        match = spec.match
         if match.dmi_products and dmi.product_name not in match.dmi_products:
             wrong.append(dmi.product_name)
         if dmi.product_name in match.not_dmi_products:

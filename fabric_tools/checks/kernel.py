@@ -4,51 +4,101 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from fabric_tools.checks.pci import gpus_on_bus
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check
-from fabric_tools.checks.xid_table import HARDWARE, INFORMATIONAL, RESET, XIDS
-from fabric_tools.models.facts import KernelLog, XidEvent
+from fabric_tools.checks.xid_table import (
+    HARDWARE,
+    INFORMATIONAL,
+    OBSOLETE,
+    RESET,
+    XIDS,
+)
+from fabric_tools.models.facts import (
+    KernelLogs,
+    KernelRelease,
+    PciDevices,
+    XidEvent,
+)
 from fabric_tools.models.platform import PlatformSpec
-from fabric_tools.models.verdict import Status
+from fabric_tools.models.verdict import Evidence, Status
+from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
 _MAX_SHOWN = 5
 _ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
-def _worst(statuses: list[Status]) -> Status:
-    return min(statuses, key=_ORDER.index, default=Status.PASS)
+class Event(NamedTuple):
+    """One kernel line that means something: what it means, in words, and where it stands."""
+
+    status: Status
+    text: str
+    evidence: Evidence
 
 
-def _counted(found: list[tuple[Status, str, int]]) -> list[tuple[Status, str, int]]:
-    """Equal events once, with their number and the first line."""
-    first: dict[tuple[Status, str], int] = {}
-    number: dict[tuple[Status, str], int] = {}
-    for status, text, line in found:
-        first.setdefault((status, text), line)
-        number[status, text] = number.get((status, text), 0) + 1
+def _counted(events: list[Event]) -> list[tuple[Event, int]]:
+    """Equal events once, with their number. What the journal and the ring buffer both hold is one:
+    the number is the greatest that one log shows.
+    """
+    first: dict[tuple[Status, str], Event] = {}
+    number: dict[tuple[Status, str, str], int] = {}
+    for event in events:
+        first.setdefault((event.status, event.text), event)
+        key = (event.status, event.text, event.evidence.probe)
+        number[key] = number.get(key, 0) + 1
     return [
-        (status, text if times == 1 else f"{text}, {times} times", first[status, text])
-        for (status, text), times in number.items()
+        (event, max(n for (s, t, _), n in number.items() if (s, t) == key))
+        for key, event in first.items()
     ]
 
 
+def _doubt(logs: KernelLogs, release: KernelRelease | Missing) -> tuple[str, Evidence] | None:
+    """Why a log without faults proves nothing, or None when it does."""
+    reasons: list[tuple[str, Evidence]] = []
+    for log in logs.logs:
+        here = at(log)
+        if not log.from_boot:
+            reasons.append(("the log does not reach back to the boot", here))
+        elif log.lost_line:
+            reasons.append(("the log says that messages were lost", at(log, log.lost_line)))
+        elif not log.driver_loading:
+            reasons.append(("the nvidia module never announced itself: the log is cut", here))
+        elif isinstance(release, Missing) and release.recorded:
+            reasons.append((f"the running kernel is not known: {release.reason}", here))
+        elif not isinstance(release, Missing) and log.kernel != release.release:
+            why = f"the log is of kernel {log.kernel}, the node runs {release.release}"
+            reasons.append((why, here))
+        else:
+            return None
+    return reasons[0]
+
+
 def _summary(
-    log: KernelLog, expected: str, found: list[tuple[Status, str, int]], remedy: str = ""
+    logs: KernelLogs,
+    release: KernelRelease | Missing,
+    expected: str,
+    events: list[Event],
 ) -> Finding:
-    """One finding for the node: the worst events first, and how far back the log reaches."""
-    found = _counted(sorted(found, key=lambda item: (_ORDER.index(item[0]), item[2])))
-    status = _worst([item[0] for item in found])
-    if not log.from_boot and status in (Status.PASS, Status.WARN):
-        actual = f"none in {log.line_count} lines, but the log does not reach back to the boot"
-        remedy = "record the whole of `journalctl -k -b` as kernel_journal.txt"
-        return Finding(NODE, Status.UNKNOWN, expected, actual, (at(log),), remedy)
-    shown = [text for _, text, _ in found[:_MAX_SHOWN]]
-    if len(found) > _MAX_SHOWN:
-        shown.append(f"and {len(found) - _MAX_SHOWN} more")
-    evidence = tuple(at(log, line) for _, _, line in found[:_MAX_SHOWN]) or (at(log),)
-    actual = "; ".join(shown) or f"none in {log.line_count} lines since boot"
-    return Finding(NODE, status, expected, actual, evidence, remedy)
+    """One finding for the node: the worst events first, and whether the log can be believed."""
+    counted = _counted(sorted(events, key=lambda event: _ORDER.index(event.status)))
+    status = counted[0][0].status if counted else Status.PASS
+    doubt = _doubt(logs, release)
+    shown = [
+        event.text + (f", {number} times" if number > 1 else "")
+        for event, number in counted[:_MAX_SHOWN]
+    ]
+    if len(counted) > _MAX_SHOWN:
+        shown.append(f"and {len(counted) - _MAX_SHOWN} more")
+    lines = max(log.line_count for log in logs.logs)
+    actual = "; ".join(shown) or f"none in {lines} lines"
+    evidence = tuple(event.evidence for event, _ in counted[:_MAX_SHOWN]) or (at(logs.logs[0]),)
+    if doubt is not None and status is not Status.FAIL:
+        why, where = doubt
+        remedy = "record the whole of `journalctl -k -b` as kernel_journal.txt, and `dmesg`"
+        return Finding(NODE, Status.UNKNOWN, expected, f"{actual}, but {why}", (where,), remedy)
+    return Finding(NODE, status, expected, actual, evidence)
 
 
 def judge_xid(event: XidEvent) -> Status:
@@ -65,7 +115,7 @@ def judge_xid(event: XidEvent) -> Status:
         return Status.FAIL
     if kind == INFORMATIONAL:
         return Status.PASS
-    return Status.UNKNOWN if kind is None else Status.WARN
+    return Status.UNKNOWN if kind in (None, OBSOLETE) else Status.WARN
 
 
 @check(
@@ -73,24 +123,26 @@ def judge_xid(event: XidEvent) -> Status:
     phases=(Phase.DRIVER,),
     title="no Xid since boot that takes a GPU out of service",
     remedy="drain; Xid of class hardware: reboot, RMA if it returns; class reset: reset the GPU "
-    "and reboot, so that the log starts clean",
+    "and reboot, so that the log starts clean (64 again: RMA)",
 )
-def xid(log: KernelLog) -> Iterator[Finding]:
-    """Every ``NVRM: Xid`` line, by NVIDIA's Xid catalogue.
+def xid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]:
+    """Every ``NVRM: Xid`` line of the journal and of the ring buffer, by NVIDIA's Xid catalogue.
 
     Hardware and reset classes fail the node; application Xids (13, 31, 94 ...) warn: on one GPU
     across programs they point at hardware. Xid 154 says what the driver wants done. A number that
-    the table does not know is UNKNOWN.
+    the table does not know, or that the catalogue no longer uses, is UNKNOWN. A log that does not
+    reach back to the boot, lost messages or is of another kernel proves nothing.
     """
-    found = [
-        (
+    events = [
+        Event(
             judge_xid(event),
             f"Xid {event.xid} on {event.pci} ({XIDS.get(event.xid, 'unknown class')})",
-            event.line,
+            at(log, event.line),
         )
+        for log in logs.logs
         for event in log.xids
     ]
-    yield _summary(log, "no Xid of class hardware or reset", found)
+    yield _summary(logs, release, "no Xid of class hardware or reset", events)
 
 
 def _no_switches(spec: PlatformSpec) -> str:
@@ -106,45 +158,73 @@ def _no_switches(spec: PlatformSpec) -> str:
     "with the fabric manager stopped, reboot; RMA if it returns",
     not_applicable=_no_switches,
 )
-def sxid(log: KernelLog) -> Iterator[Finding]:
+def sxid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]:
     """NVSwitch errors that the kernel calls Fatal; Non-fatal ones are a warning."""
-    found = [
-        (Status.FAIL if event.fatal else Status.WARN,
-         f"SXid {event.sxid} {'Fatal' if event.fatal else 'Non-fatal'} on {event.switch}"
-         + (f" link {event.port}" if event.port is not None else ""),
-         event.line)
+    events = [
+        Event(
+            Status.FAIL if event.fatal else Status.WARN,
+            f"SXid {event.sxid} {'Fatal' if event.fatal else 'Non-fatal'} on {event.switch}"
+            + (f" link {event.port}" if event.port is not None else ""),
+            at(log, event.line),
+        )
+        for log in logs.logs
         for event in log.sxids
-    ]  # fmt: skip
-    yield _summary(log, "no fatal SXid", found)
+    ]
+    yield _summary(logs, release, "no fatal SXid", events)
 
 
-_NOTE_WORDS = {
+_WORDS = {
     "probe_failed": "the driver refused a GPU",
+    "init_failed": "the driver could not initialise a GPU",
+    "api_mismatch": "userspace of another version called the driver",
+    "gsp_timeout": "the GPU's firmware (GSP) did not answer",
+    "device_inaccessible": "a device does not answer",
+    "hung_task": "a program hangs in the driver",
     "fabric_out_of_sync": "driver and fabric manager disagree on the fabric",
     "fallen_off_bus": "a GPU has fallen off the bus",
     "pcie_limited": "a device has less PCIe bandwidth than it can use",
+    "aer_fatal": "a fatal PCIe error",
 }
+#: Of any device: a fault of the node only where the device is a GPU.
+_OF_ANY_DEVICE = ("pcie_limited", "aer_fatal", "device_inaccessible")
 
 
 @check(
     "kernel.driver_faults",
     phases=(Phase.DRIVER,),
     title="the driver reported no other fault since boot",
-    remedy="fabric out of sync: stop the fabric manager, reset all GPUs, start it; a refused GPU: "
-    "the driver's branch or kind does not fit it; fallen off the bus: see kernel.xid",
+    remedy="fallen off the bus, does not answer: see kernel.xid and pci.gpu_count; refused: the "
+    "driver's branch or kind does not fit; fabric out of sync: stop the fabric manager, reset all "
+    "GPUs, start it; the rest: drain, reboot, read the lines",
 )
-def driver_faults(log: KernelLog) -> Iterator[Finding]:
+def driver_faults(
+    logs: KernelLogs, release: KernelRelease | Missing, pci: PciDevices | Missing
+) -> Iterator[Finding]:
     """Known fault lines that carry no Xid.
 
     A driver can be installed, built and loaded and still refuse the GPU; and after a crash of the
-    fabric manager the driver may keep a fabric state that is no longer true.
+    fabric manager the driver may keep a fabric state that is no longer true. PCIe lines fail the
+    node where they are about a GPU, and warn for other devices.
     """
-    found = [
-        (Status.WARN if note.kind == "pcie_limited" else Status.FAIL,
-         f"{_NOTE_WORDS[note.kind]}{f' ({note.pci})' if note.pci else ''}", note.line)
+    gpus = set() if isinstance(pci, Missing) else {d.bus_id for d in gpus_on_bus(pci)}
+    events = [
+        Event(
+            Status.WARN
+            if note.kind in _OF_ANY_DEVICE and _address(note.pci) not in gpus
+            else Status.FAIL,
+            f"{_WORDS[note.kind]}{f' ({note.pci})' if note.pci else ''}",
+            at(log, note.line),
+        )
+        for log in logs.logs
         for note in log.notes
-    ]  # fmt: skip
-    yield _summary(log, "no known fault line", found)
+    ]
+    yield _summary(logs, release, "no known fault line", events)
+
+
+def _address(pci: str | None) -> str:
+    """As lspci writes it: four digits of domain and a function."""
+    domain, _, rest = (pci or "").lower().partition(":")
+    return f"{domain.lstrip('0').rjust(4, '0')}:{rest if '.' in rest else rest + '.0'}"
 
 
 CHECKS: tuple[Check, ...] = (xid, sxid, driver_faults)

@@ -59,7 +59,10 @@ def full_mesh(topo: Topology, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Findi
                 status = Status.PASS if cell == expected else Status.FAIL
                 yield Finding(subject, status, expected, cell, (at(topo, row.line),))
     # A whole matrix of another size is a finding of its own; a cut one proves nothing.
-    if topo.gpu_rows_whole and len(topo.gpus) != count:
+    if not topo.gpu_rows_whole:
+        remedy = "record the whole of `nvidia-smi topo -m` as topo.txt"
+        yield Finding(NODE, Status.UNKNOWN, f"{count} rows", "rows are cut", (at(topo),), remedy)
+    elif len(topo.gpus) != count:
         actual = f"{len(topo.gpus)} GPUs; numbers close up over a lost one"
         yield Finding(NODE, Status.FAIL, f"{count} GPUs", actual, (at(topo),), _LOST)
 
@@ -80,6 +83,9 @@ def links(status: NvlinkStatus, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Fin
     """
     number = want.links_per_gpu.value
     expected = f"{number} links of {want.link_gbytes_s.value:g} GB/s"
+    if len(status.gpus) > gpus.count.value:
+        actual = f"{len(status.gpus)} GPUs"
+        yield Finding(NODE, Status.FAIL, f"{gpus.count.value} GPUs", actual, (at(status),))
     for index in range(gpus.count.value):
         found = next((item for item in status.gpus if item.index == index), None)
         if found is None:
@@ -110,10 +116,11 @@ def _links(status: NvlinkStatus, found: NvlinkGpu, want: NvlinkSpec, expected: s
         lines = tuple(at(status, link.line) for link in (down + slow)[:3])
         return Finding(subject, Status.FAIL, expected, actual, lines)
     number = want.links_per_gpu.value
-    if len(found.links) == number:
+    numbers = [link.index for link in found.links]
+    if numbers == list(range(number)):
         actual = f"{number} links of {found.links[0].gbytes_s:g} GB/s"
         return Finding(subject, Status.PASS, expected, actual, here)
-    cut = not status.complete and len(found.links) < number
+    cut = not status.complete
     what = "shown, the output is cut" if cut else "listed"
     return Finding(
         subject,

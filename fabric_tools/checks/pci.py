@@ -109,8 +109,13 @@ def gpu_link(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
     speed proves nothing at idle. The width does not change with load: x8 of x16 is a fault.
     GPUs are numbered in bus order, as nvidia-smi does.
     """
-    expected = f"capable of {want.pcie_gt_s.value:g} GT/s, now x{want.pcie_width.value}"
+    expected = f"capable of {want.pcie_gt_s.value:g} GT/s x{want.pcie_width.value}, "
+    expected += f"now x{want.pcie_width.value}"
     found = gpus_on_bus(pci)
+    if not _has_ids(pci):
+        for index in range(want.count.value):
+            yield Finding(gpu(index), Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
+        return
     for index in range(want.count.value):
         if index >= len(found):
             remedy = "find the lost GPU first: see pci.gpu_count"
@@ -137,11 +142,11 @@ def _link(
     if device.link_cap_gt_s is None or device.link_sta_width is None:
         why = "access denied (run as root)" if device.access_denied else "no link lines (use -vv)"
         return Finding(subject, Status.UNKNOWN, expected, f"{device.bus_id}: {why}", evidence)
-    actual = (
-        f"{device.bus_id}: capable of {device.link_cap_gt_s:g} GT/s, now x{device.link_sta_width}"
-    )
+    actual = f"{device.bus_id}: capable of {device.link_cap_gt_s:g} GT/s "
+    actual += f"x{device.link_cap_width}, now x{device.link_sta_width}"
     good = (
         device.link_cap_gt_s == want.pcie_gt_s.value
+        and device.link_cap_width == want.pcie_width.value
         and device.link_sta_width == want.pcie_width.value
     )
     return Finding(subject, Status.PASS if good else Status.FAIL, expected, actual, evidence)

@@ -74,6 +74,12 @@ class Check:
     waivable: bool = True
 
     @property
+    def needs_no_platform(self) -> bool:
+        """Speaks of the node as a whole, compares with nothing, and applies everywhere."""
+        only_facts = all(issubclass(parameter.kind, Fact) for parameter in self.parameters)
+        return only_facts and self.subjects is only_node and self.not_applicable is always
+
+    @property
     def facts(self) -> tuple[type[Fact], ...]:
         """The facts this check reads."""
         return tuple(p.kind for p in self.parameters if issubclass(p.kind, Fact))

@@ -114,13 +114,14 @@ def parse(
 
     from fabric_tools.parsers.base import ParseError
     from fabric_tools.parsers.sources import KINDS, PROBE_PARSERS
+    from fabric_tools.report.jsontext import render
     from fabric_tools.report.text import printable
 
     parser = KINDS.get(kind) or PROBE_PARSERS.get(kind)
     if parser is None:
         raise UsageError(f"no kind {kind!r}; there are {', '.join(KINDS)}, and every probe's id")
     try:
-        print(parser(_text(file)).model_dump_json(indent=1, exclude={"probe"}))
+        print(render(parser(_text(file)), exclude={"probe"}))
     except ParseError as error:
         print(f"fabric-tools: {file}: {printable(str(error))}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -135,8 +136,7 @@ def topo(
     """Draw the topology matrix; with --platform exit 1 when a GPU pair differs from it."""
     import sys
 
-    from rich.console import Console
-
+    from fabric_tools.cli.output import terminal
     from fabric_tools.parsers.base import ParseError
     from fabric_tools.parsers.topo import parse_topology
     from fabric_tools.platforms import load_platforms
@@ -152,7 +152,7 @@ def topo(
         print(f"fabric-tools: {file}: {printable(str(error))}", file=sys.stderr)
         return Exit.UNKNOWN
     spec = known[platform] if platform else None
-    wrong = draw(matrix, spec, Console(highlight=False))
+    wrong = draw(matrix, spec, terminal())
     if not matrix.gpu_rows_whole:
         return Exit.UNKNOWN
     return Exit.CLOSED if wrong else Exit.OPEN

@@ -42,9 +42,13 @@ def judge_and_print(
     request: Request, snapshot: Path | None, reach: Reach, output_format: str, *, verbose: bool
 ) -> int:
     """Judge one node and print the report. Returns the exit code."""
+    if request.as_of is not None and snapshot is None:
+        raise UsageError("a live node is judged as of now", where="--as-of")
     as_of = _time(request.as_of)
     platforms = load_platforms(request.platforms_dir)
-    site = load_model(request.host_vars, HostVars) if request.host_vars else HostVars()
+    site = HostVars()
+    if request.host_vars:
+        site = load_model(request.host_vars, HostVars, key="fabric_host")
     declared = _declared(request.platform or site.platform, platforms)
     waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
     for waiver in waivers:
@@ -54,13 +58,20 @@ def judge_and_print(
         phases=request.phases,
         platforms=platforms,
         host=request.name or read.host.hostname or _label(snapshot, reach),
+        waiver_name=request.name or _alias(reach.host),
         as_of=as_of,
         declared=declared,
         waivers=waivers,
     )
     host = judge(read, question)
     code = worst([Exit(decision.exit_code) for decision in host.decisions])
-    report = Report(tool_version=__version__, as_of=as_of, hosts=(host,), exit_code=code)
+    report = Report(
+        tool_version=__version__,
+        as_of=as_of,
+        as_of_given=request.as_of is not None,
+        hosts=(host,),
+        exit_code=code,
+    )
     _print(report, output_format, verbose=verbose)
     return code
 
@@ -80,10 +91,19 @@ def _snapshot(path: Path | None, reach: Reach) -> Snapshot:
     return read
 
 
+def _alias(target: str | None) -> str:
+    """The host as the operator typed it, without user and port: never what the node says it is."""
+    from fabric_tools.transport.ssh_config import split_target
+
+    return split_target(target)[1] if target else ""
+
+
 def _label(snapshot: Path | None, reach: Reach) -> str:
     if snapshot is None:
         return reach.host or "localhost"
-    return "stdin" if str(snapshot) == "-" else snapshot.resolve().name
+    if str(snapshot) == "-":
+        return "stdin"
+    return snapshot.resolve().name.encode("utf-8", "replace").decode()
 
 
 def _time(text: str | None) -> datetime:
@@ -117,11 +137,18 @@ def _broken_glass(
             check=check,
             reason=reason,
             owner=getpass.getuser(),
-            expires=as_of + timedelta(hours=hours),
+            expires=_later(as_of, hours),
             kind="break_glass",
         )
         for check in checks
     )
+
+
+def _later(as_of: datetime, hours: int) -> datetime:
+    try:
+        return as_of + timedelta(hours=hours)
+    except OverflowError as error:
+        raise UsageError("too far in the future", where="--as-of") from error
 
 
 def _check_exists(check: str) -> None:
@@ -135,7 +162,9 @@ def _check_exists(check: str) -> None:
 
 def _print(report: Report, output_format: str, *, verbose: bool) -> None:
     if output_format == "json":
-        print(report.model_dump_json(indent=1))
+        from fabric_tools.report import jsontext
+
+        print(jsontext.render(report))
     elif output_format == "junit":
         from fabric_tools.report import junit
 
@@ -145,8 +174,7 @@ def _print(report: Report, output_format: str, *, verbose: bool) -> None:
 
         print(markdown.render(report), end="")
     else:
-        from rich.console import Console
-
+        from fabric_tools.cli.output import terminal
         from fabric_tools.report import console
 
-        console.show(report, Console(highlight=False, soft_wrap=False), verbose=verbose)
+        console.show(report, terminal(), verbose=verbose)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
 from typing import Annotated
 
@@ -63,19 +66,24 @@ def run() -> None:
         sys.stdout.flush()
     except FabricToolsError as error:
         code = _say(error, error.exit_code)
+        _trace(error.exit_code)
     except KeyboardInterrupt:
         code = _say("interrupted", Exit.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); its verdict was not seen whole.
-        sys.stderr.close()
-        code = Exit.INTERNAL
     except Exception as error:
         code = _other(error)
+    except SystemExit as error:
+        # The libraries below turn a closed pipe (`| head`) into exit 1, which would read as a
+        # verdict. Whoever closed it has not seen one.
+        code = Exit.OPEN if error.code in (0, None) else Exit.INTERNAL
+        _drop_output()
     raise SystemExit(int(code or 0))
 
 
 def _other(error: Exception) -> Exit:
-    """A usage error of the command line, or a fault of ours."""
+    """A usage error of the command line, a closed output, or a fault of ours."""
+    if isinstance(error, OSError) and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EBADF):
+        _drop_output()
+        return _say(f"cannot print: {error.strerror}", Exit.INTERNAL)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(str(getattr(error, "message", "")) or "see --help")
         return Exit.USAGE
@@ -83,18 +91,31 @@ def _other(error: Exception) -> Exit:
     if show is not None:
         usage = getattr(error, "ctx", None)
         hint = f"; see `{usage.command_path} --help`" if usage else ""
-        text = show()
-        return Exit.OPEN if not text else _say(f"{text.rstrip('.')}{hint}", Exit.USAGE)
+        return _say(f"{show().rstrip('.')}{hint}", Exit.USAGE)
     if type(error).__name__ == "Abort":
         return _say("interrupted", Exit.INTERRUPTED)
-    if _debug:
-        raise error
+    _trace(Exit.INTERNAL)
     return _say(f"internal error: {type(error).__name__}: {error}; see --debug", Exit.INTERNAL)
+
+
+def _trace(code: Exit) -> None:
+    """With --debug the traceback of an internal error; the exit code stays what it is."""
+    if _debug and code is Exit.INTERNAL:
+        import traceback
+
+        traceback.print_exc()
+
+
+def _drop_output() -> None:
+    """Nobody reads it: let the interpreter's own last flush go nowhere instead of failing."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(what: object, code: Exit) -> Exit:
     """One line on standard error. What a node or file said has no control characters here."""
     from fabric_tools.report.text import printable
 
-    print(f"fabric-tools: {printable(str(what))}", file=sys.stderr)
+    with contextlib.suppress(OSError, ValueError):
+        print(f"fabric-tools: {printable(str(what))}", file=sys.stderr, flush=True)
     return code

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class Model(BaseModel):
     """Frozen, and an unknown key is an error: a typo must not become a default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Fact(Model):

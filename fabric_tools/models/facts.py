@@ -51,17 +51,25 @@ class EccErrors(Model):
 
 
 class GpuFabric(Model):
-    """Registration with the NVLink fabric as the driver reports it. It is latched by the driver."""
+    """Registration with the NVLink fabric as the driver reports it. It is latched by the driver.
+
+    ``health`` has every line under Health that is not N/A, by its name in lower case with ``_`` for
+    blanks (``summary``, ``bandwidth``, ``route_unhealthy`` ...), as printed.
+    """
 
     state: str | None = None
     status: str | None = None
     clique_id: str | None = None
     cluster_uuid: str | None = None
-    health_summary: str | None = None
+    health: dict[str, str] = {}
 
 
 class GpuFacts(Model):
-    """One GPU as ``nvidia-smi -q`` describes it. ``line`` is where its block begins."""
+    """One GPU as ``nvidia-smi -q`` describes it. ``line`` is where its block begins.
+
+    ``unreadable`` names the fields for which the driver printed an error (``Unknown Error``, ``GPU
+    requires reset``) and that error: a failed reading is not the same as a field that is not there.
+    """
 
     index: int
     line: int
@@ -69,7 +77,9 @@ class GpuFacts(Model):
     product: str | None = None
     uuid: str | None = None
     pci_device_id: str | None = None  # "10de:2330"
+    unreadable: dict[str, str] = {}
     mig_mode: str | None = None
+    mig_pending: str | None = None
     persistence_mode: str | None = None
     ecc_mode_current: str | None = None
     ecc_mode_pending: str | None = None
@@ -80,6 +90,7 @@ class GpuFacts(Model):
     remap_pending: str | None = None  # "Yes" | "No"
     remap_failure: str | None = None
     reset_required: str | None = None
+    drain_and_reset: str | None = None  # "Yes": the driver recommends it
     recovery_action: str | None = None
     pcie_gen_max: int | None = None
     pcie_gen_current: int | None = None
@@ -210,23 +221,51 @@ class SxidEvent(Model):
     text: str
 
 
+KernelNoteKind = Literal[
+    "probe_failed",
+    "init_failed",
+    "api_mismatch",
+    "gsp_timeout",
+    "device_inaccessible",
+    "hung_task",
+    "fabric_out_of_sync",
+    "fallen_off_bus",
+    "pcie_limited",
+    "aer_fatal",
+]
+
+
 class KernelNote(Model):
     """A kernel line about the driver that is neither Xid nor SXid and is known to be a fault."""
 
     line: int
-    kind: Literal["probe_failed", "fabric_out_of_sync", "fallen_off_bus", "pcie_limited"]
+    kind: KernelNoteKind
     pci: str | None = None
     text: str
 
 
 class KernelLog(Fact):
-    """Kernel messages. ``from_boot``: the log reaches back to the start of this boot."""
+    """Kernel messages of one boot, the last one in the text.
+
+    ``from_boot``: the log reaches back to the start of that boot. ``lost_line``: where the log says
+    that messages were lost (0: it does not). ``driver_loading``: the line where the NVIDIA module
+    announced itself is there, so the log is not cut before it.
+    """
 
     from_boot: bool
+    lost_line: int = 0
+    driver_loading: bool = False
+    kernel: str | None = None  # release in the "Linux version" line
     line_count: int
     xids: tuple[XidEvent, ...] = ()
     sxids: tuple[SxidEvent, ...] = ()
     notes: tuple[KernelNote, ...] = ()
+
+
+class KernelLogs(Fact):
+    """Every kernel log that could be read: the journal loses messages, and the ring buffer too."""
+
+    logs: tuple[KernelLog, ...]
 
 
 class PciDevice(Model):

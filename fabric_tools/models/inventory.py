@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import field_validator
 
 from fabric_tools.models.base import Model
 from fabric_tools.models.verdict import Waiver
@@ -41,4 +41,12 @@ class HostVars(Model):
     profile: Profile = Profile()
     address: str | None = None
     rails: tuple[Rail, ...] = ()
-    waivers: tuple[Waiver, ...] = Field(default=())
+    waivers: tuple[Waiver, ...] = ()
+
+    @field_validator("waivers")
+    @classmethod
+    def _no_broken_glass(cls, waivers: tuple[Waiver, ...]) -> tuple[Waiver, ...]:
+        """Breaking the glass is for the command line, where it lasts 24 h at most."""
+        if any(waiver.kind == "break_glass" for waiver in waivers):
+            raise ValueError("break_glass is for the command line only")
+        return waivers

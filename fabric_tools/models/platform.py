@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
@@ -34,7 +34,7 @@ class Match(Model):
 class GpuSpec(Model):
     """GPUs of the node. ``pcie_width`` in lanes; ``pcie_gen`` is the PCI Express generation."""
 
-    count: Sourced[int]
+    count: Sourced[Annotated[int, Field(ge=1, le=64)]]
     product: Sourced[str]
     pci_id: Sourced[str]
     pcie_gen: Sourced[int]
@@ -48,7 +48,7 @@ class NvlinkSpec(Model):
     """NVLink inside the node. ``pair_kind`` is what ``topo -m`` prints between any two GPUs."""
 
     pair_kind: Sourced[str]
-    links_per_gpu: Sourced[int]
+    links_per_gpu: Sourced[Annotated[int, Field(ge=0, le=64)]]
     link_gbytes_s: Sourced[float]
     link_gbytes_s_min: Sourced[float]
 
@@ -58,7 +58,7 @@ class FabricSpec(Model):
 
     manager: Sourced[bool]
     reports_state: Sourced[bool]
-    nvswitch_count: Sourced[int]
+    nvswitch_count: Sourced[Annotated[int, Field(ge=0, le=64)]]
     nvswitch_pci_id: Sourced[str]
 
 

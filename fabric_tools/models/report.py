@@ -45,6 +45,7 @@ class HostReport(Model):
     """Everything about one node."""
 
     host: str
+    waiver_name: str = ""  # the name that waivers were matched with; "" matches only "*"
     identity: HostIdentity = HostIdentity()
     source: Source = Source()
     taken_at: datetime | None = None
@@ -62,5 +63,6 @@ class Report(Model):
     kind: Literal["fabric-tools/report"] = "fabric-tools/report"
     tool_version: str
     as_of: datetime
+    as_of_given: bool = False  # judged as of another time than the present
     hosts: tuple[HostReport, ...]
     exit_code: int

@@ -33,7 +33,7 @@ class ProbeResult(Model):
     rc: int | None = None
     stdout: str = ""
     stderr: str = ""
-    duration_s: float = 0.0
+    duration_s: float = Field(default=0.0, ge=0)
     note: str = ""
 
 
@@ -67,8 +67,8 @@ class Source(Model):
 class Snapshot(Model):
     """One node at one moment. ``started_at`` is None where a hand-made folder does not say."""
 
-    schema_version: Literal[1] = 1
-    kind: Literal["fabric-tools/snapshot"] = "fabric-tools/snapshot"
+    schema_version: Literal[1]
+    kind: Literal["fabric-tools/snapshot"]
     collector: CollectorInfo
     source: Source = Source()
     host: HostIdentity = HostIdentity()

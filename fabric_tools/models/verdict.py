@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, StringConstraints
 
 from fabric_tools.models.base import Model
 
@@ -41,6 +41,9 @@ class Verdict(Model):
     waived_by: str = ""  # reason and owner of the waiver that lets this verdict pass the gate
 
 
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
 class Waiver(Model):
     """A known fault that somebody answers for until a date. Printed in every report.
 
@@ -51,7 +54,7 @@ class Waiver(Model):
     check: str
     host: str = "*"
     subject: str = "*"
-    reason: str = Field(min_length=1)
-    owner: str = Field(min_length=1)
+    reason: Text
+    owner: Text
     expires: AwareDatetime
     kind: Literal["waiver", "break_glass"] = "waiver"

@@ -8,40 +8,72 @@ clock, "kernel:", none; the journal and syslog forms follow the documentation.
 from __future__ import annotations
 
 import re
-from typing import Literal
 
-from fabric_tools.models.facts import KernelLog, KernelNote, SxidEvent, XidEvent
+from fabric_tools.models.facts import (
+    KernelLog,
+    KernelNote,
+    KernelNoteKind,
+    SxidEvent,
+    XidEvent,
+)
 from fabric_tools.parsers.base import ParseError, clean_lines
 
 PROBE = "kernel_log"
 
 _PCI = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?"
-_XID = re.compile(rf"NVRM: Xid \((?:PCI:)?({_PCI})\): (\d{{1,6}})(?:, (.*))?$", re.ASCII)
+# A GPU in MIG mode names the instance behind its address.
+_XID = re.compile(
+    rf"NVRM: Xid \((?:PCI:)?({_PCI})(?: GPU-I:\d+(?: GPU-CI:\d+)?)?\): (\d{{1,6}})(?:, (.*))?$",
+    re.ASCII,
+)
+_XID_LIKE = re.compile(r"(?i)\bNVRM\b.*\bxid\b")
 _SXID = re.compile(rf"nvidia-(nvswitch\d+): SXid \(PCI:({_PCI})\): (\d{{1,6}}), (.*)$", re.ASCII)
 _SEVERITY = re.compile(r"(Fatal|Non-fatal)\b")
+# These repeat the number of the event above.
+_SXID_DETAIL = re.compile(r"Severity \d|Data \{")
 _PORT = re.compile(r"\bLink (\d{1,4})\b", re.ASCII)
 # The name of a process is free text and may say "Fatal".
 _PROCESS_NAME = re.compile(r"\bname=[^,]*")
 
-NoteKind = Literal["probe_failed", "fabric_out_of_sync", "fallen_off_bus", "pcie_limited"]
-_NOTES: tuple[tuple[NoteKind, re.Pattern[str]], ...] = (
+_NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
     (
         "probe_failed",
         re.compile(
             rf"(?:\bnvidia[\w-]* ({_PCI}): probe with driver nvidia[\w-]* failed"
-            rf"|\bnvidia[\w-]*: probe of ({_PCI}) failed with error)"
+            rf"|\bnvidia[\w-]*: probe of ({_PCI}) failed with error"
+            r"|NVRM: The NVIDIA probe routine failed for \d+ device)"
         ),
     ),
+    (
+        "init_failed",
+        re.compile(rf"NVRM: (?:GPU )?({_PCI})?.{{0,20}}(?:RmInitAdapter|rm_init_adapter) failed"),
+    ),
+    ("api_mismatch", re.compile(r"NVRM: API mismatch: the client has the version")),
+    ("gsp_timeout", re.compile(r"NVRM: .{0,80}Timeout waiting for RPC from GSP")),
+    (
+        "device_inaccessible",
+        re.compile(rf"({_PCI}): Unable to change power state .{{0,40}}device inaccessible"),
+    ),
+    ("hung_task", re.compile(r"task (?:nvidia|nv-)[^ ]{0,60}:\d+ blocked for more than")),
     ("fabric_out_of_sync", re.compile(r"NVLink fabric state cached by the driver is out of sync")),
     (
         "fallen_off_bus",
         re.compile(rf"GPU (?:at )?(?:PCI:)?({_PCI})?.{{0,40}}has fallen off the bus"),
     ),
     ("pcie_limited", re.compile(rf"({_PCI}): .{{1,60}} PCIe bandwidth, limited by")),
+    ("aer_fatal", re.compile(rf"AER: Uncorrect(?:ed|able) \(Fatal\) error received: ({_PCI})")),
 )
 
-_BOOT = re.compile(r"(?:^|[\s\]])Linux version \d")
-_BOOT_WITHIN = 200
+# The first message of a boot, behind whatever the tool puts before a message.
+_BOOT = re.compile(
+    r"(?:<\d{1,3}>)?\s*(?:\[[^\]]{0,40}\]\s*)?(?:(?:\S{1,255}\s+){0,5}kernel:\s+)?"
+    r"(?:\[[^\]]{0,40}\]\s*)?Linux version (\d\S{0,120})"
+)
+_NEW_BOOT = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")
+_LOST = re.compile(r"Missed \d+ kernel messages|some messages (?:were )?lost")
+_LOADING = re.compile(r"NVRM: loading NVIDIA ")
+# Longer lines are no message of these; the bound keeps the patterns from costing minutes.
+_MAX_LINE = 4096
 _DENIED = re.compile(
     r"(?:dmesg|journalctl|sudo): |.*read kernel buffer failed|.*Operation not permitted"
     r"|.*(?:command not found|No such file or directory)$|No journal files were (?:found|opened)"
@@ -64,7 +96,7 @@ def _fatal(text: str) -> bool | None:
 
 
 def _xid(line: str, number: int) -> XidEvent | None:
-    if "NVRM: Xid" not in line:
+    if _XID_LIKE.search(line) is None:
         return None
     match = _XID.search(line)
     if match is None:
@@ -82,8 +114,10 @@ def _sxid(line: str, number: int) -> SxidEvent | None:
     if match is None:
         raise ParseError(PROBE, number, f"an SXid line that cannot be read: {line[:120]!r}")
     severity = _SEVERITY.match(match[4])
+    if severity is None and _SXID_DETAIL.match(match[4]):
+        return None
     if severity is None:
-        return None  # Severity and Data lines repeat the number of the event above
+        raise ParseError(PROBE, number, f"an SXid without a known severity: {line[:120]!r}")
     port = _PORT.search(match[4])
     return SxidEvent(
         line=number,
@@ -109,9 +143,35 @@ def _is_kernel_log(lines: list[tuple[int, str]]) -> bool:
     return any(_KERNEL_LINE.match(line) for _, line in lines)
 
 
+class _Boot:
+    """What was read of one boot."""
+
+    def __init__(self, kernel: str | None) -> None:
+        self.kernel = kernel
+        self.lost_line = 0
+        self.driver_loading = False
+        self.lines = 0
+        self.xids: list[XidEvent] = []
+        self.sxids: list[SxidEvent] = []
+        self.notes: list[KernelNote] = []
+
+    def add(self, line: str, number: int) -> None:
+        self.lines += 1
+        if (xid := _xid(line, number)) is not None:
+            self.xids.append(xid)
+        elif (sxid := _sxid(line, number)) is not None:
+            self.sxids.append(sxid)
+        elif (note := _note(line, number)) is not None:
+            self.notes.append(note)
+        elif _LOST.search(line):
+            self.lost_line = self.lost_line or number
+        elif _LOADING.search(line):
+            self.driver_loading = True
+
+
 def parse_kernel_log(text: str) -> KernelLog:
-    """Events in order of print. No log at all is refused: it is not a clean one."""
-    lines = [(n, x) for n, x in enumerate(clean_lines(text), start=1) if x.strip()]
+    """Events of the last boot, in order. No log at all is refused: it is not a clean one."""
+    lines = [(n, x[:_MAX_LINE]) for n, x in enumerate(clean_lines(text), start=1) if x.strip()]
     told = [(number, line) for number, line in lines if not line.startswith("-- ")]
     if not told:
         raise ParseError(PROBE, 0, "no kernel messages")
@@ -119,18 +179,20 @@ def parse_kernel_log(text: str) -> KernelLog:
         denied = next((line for _, line in told if _DENIED.match(line)), None)
         why = f"no kernel messages: {denied.strip()[:120]}" if denied else "not a kernel log"
         raise ParseError(PROBE, told[0][0], why)
-    xids, sxids, notes = [], [], []
-    for number, line in told:
-        if (xid := _xid(line, number)) is not None:
-            xids.append(xid)
-        elif (sxid := _sxid(line, number)) is not None:
-            sxids.append(sxid)
-        elif (note := _note(line, number)) is not None:
-            notes.append(note)
+    boot = _Boot(None)
+    for number, line in lines:
+        started = _BOOT.match(line)
+        if started or _NEW_BOOT.match(line):
+            boot = _Boot(started[1] if started else None)
+        if not line.startswith("-- "):
+            boot.add(line, number)
     return KernelLog(
-        from_boot=any(_BOOT.search(line) for _, line in told[:_BOOT_WITHIN]),
-        line_count=len(told),
-        xids=tuple(xids),
-        sxids=tuple(sxids),
-        notes=tuple(notes),
+        from_boot=boot.kernel is not None,
+        lost_line=boot.lost_line,
+        driver_loading=boot.driver_loading,
+        kernel=boot.kernel,
+        line_count=boot.lines,
+        xids=tuple(boot.xids),
+        sxids=tuple(boot.sxids),
+        notes=tuple(boot.notes),
     )

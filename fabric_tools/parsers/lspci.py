@@ -26,6 +26,9 @@ _LINK = re.compile(
 )
 _IS_LINK = re.compile(r"\s+Lnk(?:Cap|Sta):")
 _DRIVER = re.compile(r"\s+Kernel driver in use: (\S+)$")
+#: A full node has a few hundred; the bounds keep a hostile text from costing minutes.
+_MAX_DEVICES = 10000
+_MAX_LINE = 2000
 _NOISE = re.compile(r"(?:pcilib|lspci): ")
 
 
@@ -102,6 +105,8 @@ def parse_pci_devices(text: str) -> PciDevices:
     devices: list[_Open] = []
     seen: set[str] = set()
     for number, line in enumerate(clean_lines(text), start=1):
+        if len(line) > _MAX_LINE or len(devices) > _MAX_DEVICES:
+            raise ParseError(PROBE, number, "too long to be the output of lspci")
         if not line or (line[0] in " \t" and not devices) or _NOISE.match(line):
             continue
         if line[0] in " \t":

@@ -1,19 +1,22 @@
 """What `nvidia-smi -q` calls each field, in XML and in text, and how a value becomes a fact.
 
 One table for both forms, so that the two readings of one node cannot differ.
-Evidence: real text captures of drivers 550 to 595, real XML of DTD v11 and v12. Unverified: the
-XML name of the fabric health summary, and the 610 names of the two versions (from `--version`).
+Evidence: real text captures of drivers 550 to 595, real XML of DTD v11 and v12. Unverified: XML
+names under fabric/health but bandwidth, and the 610 names of the two versions (`--version`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fabric_tools.models.facts import EccErrors, GpuFabric, GpuFacts
 from fabric_tools.parsers.base import ParseError
 
 Get = Callable[[str], str | None]
+
+#: A DGX-2 has 16; the bound keeps a hostile file from costing minutes.
+MAX_GPUS = 256
 
 BUS_ID = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 
@@ -45,6 +48,7 @@ GPU = {
     "uuid": ("uuid", "GPU UUID"),
     "device_id": ("pci/pci_device_id", "PCI/Device Id"),
     "mig": ("mig_mode/current_mig", "MIG Mode/Current"),
+    "mig_pending": ("mig_mode/pending_mig", "MIG Mode/Pending"),
     "persistence": ("persistence_mode", "Persistence Mode"),
     "ecc_current": ("ecc_mode/current_ecc", "ECC Mode/Current"),
     "ecc_pending": ("ecc_mode/pending_ecc", "ECC Mode/Pending"),
@@ -56,6 +60,10 @@ GPU = {
         "Remapped Rows/Remapping Failure Occurred",
     ),
     "reset_required": ("gpu_reset_status/reset_required", "GPU Reset Status/Reset Required"),
+    "drain_and_reset": (
+        "gpu_reset_status/drain_and_reset_recommended",
+        "GPU Reset Status/Drain and Reset Recommended",
+    ),
     "recovery": ("gpu_recovery_action", "GPU Recovery Action"),
     "gen_max": (
         "pci/pci_gpu_link_info/pcie_gen/max_link_gen",
@@ -77,7 +85,6 @@ GPU = {
     "fabric_status": ("fabric/status", "Fabric/Status"),
     "clique": ("fabric/cliqueId", "Fabric/CliqueId"),
     "cluster": ("fabric/clusterUuid", "Fabric/ClusterUUID"),
-    "health": ("fabric/health/summary", "Fabric/Health/Summary"),
 } | {
     f"{period}.{xml}": (f"ecc_errors/{period}/{xml}", f"ECC Errors/{title}/{words}")
     for period, title in _PERIODS
@@ -85,15 +92,16 @@ GPU = {
 }
 
 _NOT_AVAILABLE = {"", "n/a"}
-_NO_NUMBER = _NOT_AVAILABLE | {
+_ERROR_WORDS = {
     "unknown error",
-    "requested functionality has been deprecated",
-    "not supported",
     "gpu requires reset",
     "gpu is lost",
     "insufficient permissions",
     "err!",
 }
+_NO_NUMBER = (
+    _NOT_AVAILABLE | _ERROR_WORDS | {"requested functionality has been deprecated", "not supported"}
+)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _WIDTH = re.compile(r"(\d{1,3})x", re.ASCII)
 _DEVICE_ID = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})")
@@ -106,9 +114,13 @@ class Fields:
 
     def __init__(self, probe: str, line: int, get: Get) -> None:
         self._probe, self._line, self._get = probe, line, get
+        self.unreadable: dict[str, str] = {}
 
     def _raw(self, name: str) -> str:
-        return _ARROW.sub("", self._get(name) or "").strip()
+        value = _ARROW.sub("", self._get(name) or "").strip()
+        if _bare(value) in _ERROR_WORDS:
+            self.unreadable[name] = value.strip("[]")
+        return value
 
     def _refuse(self, name: str, value: str) -> ParseError:
         return ParseError(self._probe, self._line, f"{name}: cannot read {value[:60]!r}")
@@ -186,9 +198,24 @@ def _ecc(fields: Fields, period: str) -> EccErrors:
     )
 
 
-def build_gpu(probe: str, index: int, line: int, bus_id: str, get: Get) -> GpuFacts:
+def health(printed: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Every line under Fabric/Health that says something, by its normalised name."""
+    found = {name.strip().lower().replace(" ", "_"): value.strip() for name, value in printed}
+    return {name: value for name, value in found.items() if _bare(value) not in _NOT_AVAILABLE}
+
+
+def build_gpu(
+    probe: str, index: int, line: int, bus_id: str, get: Get, fabric_health: dict[str, str]
+) -> GpuFacts:
     """One GPU from the raw values of its block; ``get`` takes a key of ``GPU``."""
     fields = Fields(probe, line, get)
+    facts = _facts(fields, index, line, bus_id, fabric_health)
+    return facts.model_copy(update={"unreadable": dict(sorted(fields.unreadable.items()))})
+
+
+def _facts(
+    fields: Fields, index: int, line: int, bus_id: str, fabric_health: dict[str, str]
+) -> GpuFacts:
     return GpuFacts(
         index=index,
         line=line,
@@ -197,6 +224,7 @@ def build_gpu(probe: str, index: int, line: int, bus_id: str, get: Get) -> GpuFa
         uuid=fields.words("uuid"),
         pci_device_id=fields.device_id(),
         mig_mode=fields.words("mig"),
+        mig_pending=fields.words("mig_pending"),
         persistence_mode=fields.words("persistence"),
         ecc_mode_current=fields.words("ecc_current"),
         ecc_mode_pending=fields.words("ecc_pending"),
@@ -207,6 +235,7 @@ def build_gpu(probe: str, index: int, line: int, bus_id: str, get: Get) -> GpuFa
         remap_pending=fields.words("remap_pending"),
         remap_failure=fields.words("remap_failure"),
         reset_required=fields.words("reset_required"),
+        drain_and_reset=fields.words("drain_and_reset"),
         recovery_action=fields.words("recovery"),
         pcie_gen_max=fields.number("gen_max"),
         pcie_gen_current=fields.number("gen_now"),
@@ -217,6 +246,6 @@ def build_gpu(probe: str, index: int, line: int, bus_id: str, get: Get) -> GpuFa
             status=fields.words("fabric_status"),
             clique_id=fields.words("clique"),
             cluster_uuid=fields.words("cluster"),
-            health_summary=fields.words("health"),
+            health=fabric_health,
         ),
     )

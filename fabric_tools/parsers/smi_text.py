@@ -9,7 +9,7 @@ from __future__ import annotations
 from fabric_tools.models.facts import GpuFacts, GpuInventory
 from fabric_tools.parsers.base import ParseError, clean_lines
 from fabric_tools.parsers.smi_answer import error_note
-from fabric_tools.parsers.smi_fields import BUS_ID, GPU, HEAD, Fields, build_gpu
+from fabric_tools.parsers.smi_fields import BUS_ID, GPU, HEAD, MAX_GPUS, Fields, build_gpu, health
 
 PROBE = "nvidia_smi_q"
 
@@ -70,7 +70,15 @@ def _blocks(lines: list[str]) -> tuple[_Block, list[_Block]]:
 
 
 def _gpu(block: _Block, index: int) -> GpuFacts:
-    return build_gpu(PROBE, index, block.line, block.bus_id, lambda name: block.get(GPU, name))
+    prefix = "Fabric/Health/"
+    found = health(
+        (path.removeprefix(prefix), value)
+        for path, value in block.values.items()
+        if path.startswith(prefix)
+    )
+    return build_gpu(
+        PROBE, index, block.line, block.bus_id, lambda name: block.get(GPU, name), found
+    )
 
 
 def parse_gpu_inventory_text(text: str) -> GpuInventory:
@@ -81,6 +89,8 @@ def parse_gpu_inventory_text(text: str) -> GpuInventory:
     if not any(_BANNER in line for line in lines):
         raise ParseError(PROBE, 0, "not the whole of nvidia-smi -q" + note)
     head, blocks = _blocks(lines)
+    if len(blocks) > MAX_GPUS:
+        raise ParseError(PROBE, 0, f"{len(blocks)} GPUs, more than any node has")
     if not blocks:
         raise ParseError(PROBE, 0, "not the whole of nvidia-smi -q: no GPU block" + note)
     seen: set[str] = set()

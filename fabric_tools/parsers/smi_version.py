@@ -15,7 +15,7 @@ from fabric_tools.parsers.smi_answer import error_note
 
 PROBE = "nvidia_smi_version"
 
-_VERSION = re.compile(r"\d{3,4}(?:\.\d{1,6}){1,3}", re.ASCII)
+_VERSION = re.compile(r"\d{2,4}(?:\.\d{1,6}){1,3}", re.ASCII)
 _READ = ("nvidia-smi version", "nvml version", "driver version", "kmd version")
 
 
@@ -23,9 +23,12 @@ def parse_smi_version(text: str) -> SmiVersion:
     """The labelled lines; labels are compared without case, values are kept as printed."""
     lines = clean_lines(text)
     found: dict[str, tuple[str, int]] = {}
+    labels: set[str] = set()
     for number, line in enumerate(lines, start=1):
         label, separator, value = line.partition(":")
         label, value = " ".join(label.split()).lower(), value.strip()
+        if separator:
+            labels.add(label)
         if not separator or label not in _READ or value.lower().startswith("deprecated"):
             continue
         if label in found:
@@ -41,6 +44,8 @@ def parse_smi_version(text: str) -> SmiVersion:
     smi = get("nvidia-smi version")
     if smi is None:
         raise ParseError(PROBE, 0, "no line 'NVIDIA-SMI version'" + error_note(lines))
+    if "nvml version" not in labels or not labels & {"driver version", "kmd version"}:
+        raise ParseError(PROBE, 0, "cut: no line for NVML or driver" + error_note(lines))
     return SmiVersion(
         smi_version=smi,
         nvml_version=get("nvml version"),

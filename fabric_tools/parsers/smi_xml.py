@@ -12,7 +12,16 @@ from xml.etree import ElementTree
 from fabric_tools.models.facts import GpuFacts, GpuInventory
 from fabric_tools.parsers.base import ParseError, clean_lines
 from fabric_tools.parsers.smi_answer import error_note
-from fabric_tools.parsers.smi_fields import BUS_ID, GPU, HEAD, Fields, Get, build_gpu
+from fabric_tools.parsers.smi_fields import (
+    BUS_ID,
+    GPU,
+    HEAD,
+    MAX_GPUS,
+    Fields,
+    Get,
+    build_gpu,
+    health,
+)
 
 PROBE = "nvidia_smi_q_xml"
 
@@ -54,14 +63,27 @@ def _gpu(element: ElementTree.Element, index: int, line: int) -> GpuFacts:
     bus_id = element.get("id", "")
     if not BUS_ID.fullmatch(bus_id):
         raise ParseError(PROBE, line, f"<gpu> without a PCI bus id: {bus_id[:40]!r}")
-    return build_gpu(PROBE, index, line, bus_id, _getter(element, GPU, line))
+    found = health((child.tag, child.text or "") for child in element.findall("fabric/health/*"))
+    return build_gpu(PROBE, index, line, bus_id, _getter(element, GPU, line), found)
+
+
+def _lines_of_gpus(text: str) -> list[int]:
+    """The line of each <gpu> tag, in one pass: a node can send a file with very many."""
+    lines, line, position = [], 1, 0
+    for match in _GPU_TAG.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        lines.append(line)
+    return lines
 
 
 def parse_gpu_inventory_xml(text: str) -> GpuInventory:
     """All GPUs in file order. ``attached_gpus`` may differ from them: a check judges that."""
     root = _root(text)
     elements = root.findall("gpu")
-    tags = [text.count("\n", 0, match.start()) + 1 for match in _GPU_TAG.finditer(text)]
+    tags = _lines_of_gpus(text)
+    if len(tags) > MAX_GPUS:
+        raise ParseError(PROBE, 0, f"{len(tags)} GPUs, more than any node has")
     if len(tags) != len(elements):
         raise ParseError(PROBE, 0, "<gpu> without an id, inside a comment or out of place")
     gpus = tuple(

@@ -44,11 +44,15 @@ def _is_error(fact: Fact) -> bool:
     return isinstance(fact, facts.SmiAnswer) and fact.error is not None
 
 
-def _from_boot(fact: Fact) -> bool:
-    return isinstance(fact, facts.KernelLog) and fact.from_boot
+_SMI_PROBES = (
+    "nvidia_smi_q_xml",
+    "nvidia_smi_q",
+    "nvidia_smi_topo",
+    "nvidia_smi_nvlink",
+    "nvidia_smi_version",
+)
 
-
-#: Best source first; the first that can be read is used.
+#: Best source first; the first that can be read is used, except for those in ``COMBINED``.
 SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     facts.GpuInventory: (
         Source("nvidia_smi_q_xml", smi_xml.parse_gpu_inventory_xml),
@@ -56,7 +60,7 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     ),
     facts.SmiAnswer: tuple(
         Source(probe, smi_answer.parse_smi_answer, reads_failures=_is_error)
-        for probe in ("nvidia_smi_q_xml", "nvidia_smi_q", "nvidia_smi_topo", "nvidia_smi_nvlink")
+        for probe in _SMI_PROBES
     ),
     facts.Topology: (Source("nvidia_smi_topo", topo.parse_topology),),
     facts.NvlinkStatus: (Source("nvidia_smi_nvlink", nvlink.parse_nvlink_status),),
@@ -68,7 +72,7 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
         Source("fabricmanager_version", fabricmanager.parse_fabricmanager_version),
     ),
     facts.UnitState: (Source("fabricmanager_unit", systemd.parse_unit_state),),
-    facts.KernelLog: (
+    facts.KernelLogs: (
         Source("kernel_journal", kernel_log.parse_kernel_log),
         Source("dmesg", kernel_log.parse_kernel_log),
     ),
@@ -78,8 +82,8 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     facts.KernelRelease: (Source("kernel_release", host.parse_kernel_release),),
 }
 
-#: Where several sources can be read, one that satisfies this is taken before the others.
-PREFERRED: dict[type[Fact], Callable[[Fact], bool]] = {facts.KernelLog: _from_boot}
+#: Facts for which every source counts, not only the best (see ``reader``).
+COMBINED: tuple[type[Fact], ...] = (facts.SmiAnswer, facts.KernelLogs)
 
 #: The parser of each probe's output, for ``fabric-tools parse``.
 PROBE_PARSERS: dict[str, Parser] = {

@@ -12,6 +12,9 @@ from fabric_tools.models.facts import UnitState
 from fabric_tools.parsers.base import ParseError, clean_lines
 
 PROBE = "fabricmanager_unit"
+WANTED = "nvidia-fabricmanager.service"
+#: What the probe asks for; systemctl prints every property it was asked for, also empty ones.
+SHOWN = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result")
 
 _ACTIVE_STATES = {
     "active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance",
@@ -58,6 +61,10 @@ def _from_show(lines: list[str]) -> UnitState:
     def get(key: str) -> Found:
         return values.get(key, (None, 0))
 
+    may_be_empty = ("UnitFileState",)
+    cut = [k for k in SHOWN if k not in values or not (values[k][0] or k in may_be_empty)]
+    if cut:
+        raise ParseError(PROBE, 0, f"systemctl show without {', '.join(cut)} (cut?)")
     unit, active = get("Id")[0], _checked(get("ActiveState"), _ACTIVE_STATES, "ActiveState")
     if not unit or not active:
         raise ParseError(PROBE, 0, "systemctl show without Id or ActiveState")
@@ -86,6 +93,11 @@ def _loaded(line: str, number: int) -> tuple[str | None, str | None]:
 
 
 def _from_status(lines: list[str]) -> UnitState:
+    """The first unit of the text, or the fabric manager where it is one of several."""
+    units = [(n, m[1]) for n, line in enumerate(lines) if (m := _UNIT.match(line)) and m[1]]
+    mine = [n for n, name in units if name == WANTED and not lines[n].startswith("      ")]
+    if mine and any(_ACTIVE.match(line) for line in lines[mine[0] :]):
+        lines = ["" for _ in lines[: mine[0]]] + lines[mine[0] :]
     unit: str | None = None
     load: str | None = None
     enabled: str | None = None

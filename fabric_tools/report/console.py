@@ -33,6 +33,9 @@ _QUIET = (Status.PASS, Status.NOT_APPLICABLE)
 
 def show(report: Report, console: Console, *, verbose: bool = False) -> None:
     """Print the report. ``verbose`` also lists what passed."""
+    if report.as_of_given:
+        text = f"JUDGED AS OF {report.as_of:%Y-%m-%d %H:%M %Z}, not now"
+        console.print(Text(text, "bold yellow"))
     for host in report.hosts:
         _Host(console, verbose).show(host)
     console.print(Text(verdict_line(report), "bold green" if not report.exit_code else "bold red"))
@@ -56,7 +59,7 @@ class _Host:
             self._decision(decision)
         for waiver in host.waivers:
             style = "bold red" if waiver.kind == "break_glass" else "yellow"
-            self._console.print(Text(waiver_line(waiver, host.host), style))
+            self._console.print(Text(waiver_line(waiver, host.waiver_name), style))
 
     def _decision(self, decision: Decision) -> None:
         found = groups(decision)

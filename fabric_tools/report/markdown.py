@@ -23,13 +23,13 @@ def render(report: Report) -> str:
     """Faults in full, what passed by name."""
     lines: list[str] = []
     for host in report.hosts:
-        lines += [f"# {_safe(host.host)}", ""]
-        lines += [f"Platform: {_safe(host.platform.id or 'unknown')} ({_safe(host.platform.why)})"]
-        lines += [f"Source: {_safe(origin(host))}"] if origin(host) else []
+        lines += [f"# {_code(host.host)}", ""]
+        lines += [f"Platform: {_safe(host.platform.id or 'unknown')}: {_code(host.platform.why)}"]
+        lines += [f"Source: {_code(origin(host))}"] if origin(host) else []
         for decision in host.decisions:
             lines += ["", *_decision(decision)]
         for waiver in host.waivers:
-            lines.append(f"- {_safe(waiver_line(waiver, host.host))}")
+            lines.append(f"- {_code(waiver_line(waiver, host.waiver_name))}")
     return "\n".join([*lines, "", f"**{verdict_line(report)}**", ""])
 
 
@@ -49,8 +49,15 @@ def _row(group: Group) -> str:
     word = group.status.value.upper() + (f" (WAIVED: {group.waived_by})" if group.waived_by else "")
     first = group.first
     evidence = "; ".join(evidence_text(item) for item in group.evidence)
-    cells = (word, ", ".join(group.checks), group.subjects, first.expected, actual(group), evidence)
-    return "| " + " | ".join(_safe(cell) for cell in (*cells, first.remedy)) + " |"
+    ours = [_safe(cell) for cell in (word, ", ".join(group.checks), group.subjects, first.expected)]
+    theirs = [_code(actual(group)), _code(evidence)]
+    return "| " + " | ".join([*ours, *theirs, _safe(first.remedy)]) + " |"
+
+
+def _code(text: str) -> str:
+    """A node's words in a code span, where no address becomes a link and no name a mention."""
+    shown = printable(text).replace("`", "'").replace("|", "\\|")
+    return f"`{shown}`" if shown else ""
 
 
 def _safe(text: str) -> str:

@@ -139,7 +139,8 @@ def waiver_line(waiver: Waiver, host: str) -> str:
     text += f" on {waiver.host}" if waiver.host != "*" else ""
     text += f" until {waiver.expires:%Y-%m-%d %H:%M}, {waiver.owner}: {waiver.reason}"
     if waiver.host not in ("*", host):
-        text += f" (NOT USED: this host is called {host}; see --name)"
+        known = f"this host is called {host}" if host else "the host's name was not given"
+        text += f" (NOT USED: {known}, see --name)"
     return printable(text)
 
 

@@ -38,7 +38,8 @@ def _tables(topo: Topology, columns: tuple[str, ...], want: str | None, console:
     ]
     head = max((len(name) for name in (*topo.gpus, "NUMA")), default=4)
     width = max((len(text) for text in (*columns, *cells)), default=4)
-    fit = max(1, (console.width - 2 * (head + 2)) // (width + 2))
+    # Each column costs its width, a blank on either side and one between columns.
+    fit = max(1, (console.width - (head + 3) - (len("NUMA") + 3) - 2) // (width + 3))
     for start in range(0, len(columns), fit):
         part = columns[start : start + fit]
         table = Table(box=box.SIMPLE, pad_edge=False)

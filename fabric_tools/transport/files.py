@@ -34,8 +34,7 @@ def read_snapshot(path: Path) -> Snapshot:
             raise UsageError(f"more than {limit} MiB", where="standard input")
         return parse_snapshot(data, "standard input")
     if path.is_dir():
-        inner = path / SNAPSHOT_NAME
-        return read_snapshot(inner) if inner.is_file() else _from_folder(path)
+        return _from_folder(path)
     return parse_snapshot(read_bounded(path, SNAPSHOT_MAX_BYTES), str(path))
 
 
@@ -56,23 +55,36 @@ def known_names() -> dict[str, str]:
 
 
 def _from_folder(folder: Path) -> Snapshot:
+    """A folder says each thing once: two files for one probe are refused, not chosen from."""
+    inner = folder / SNAPSHOT_NAME
+    present = {probe.id: [n for n in probe.files if (folder / n).exists()] for probe in PROBES}
+    if inner.is_file():
+        beside = [name for names in present.values() for name in names]
+        if beside:
+            raise UsageError(f"holds {SNAPSHOT_NAME} and {beside[0]}", where=str(folder),
+                             try_next="keep one of the two kinds")  # fmt: skip
+        return read_snapshot(inner)
     probes: dict[str, ProbeResult] = {}
     for probe in PROBES:
-        for name in probe.files:
+        names = present[probe.id]
+        if len(names) > 1:
+            raise UsageError(f"{' and '.join(names)} are both {probe.id}", where=str(folder),
+                             try_next="keep one of them")  # fmt: skip
+        for name in names:
             path = folder / name
-            if probe.id in probes or not path.is_file():
-                continue
             text = read_bounded(path, probe.max_bytes).decode("utf-8", "replace")
             probes[probe.id] = ProbeResult(
                 status=ProbeStatus.OK, argv=probe.argv, stdout=text, note=f"read from {name}"
             )
     if not probes:
-        names = ", ".join(probe.files[0] for probe in PROBES if probe.files)
+        known = ", ".join(probe.files[0] for probe in PROBES if probe.files)
         raise UsageError(
             "holds no tool output that is known by name", where=str(folder),
-            try_next=f"name the files like this: {names}",
+            try_next=f"name the files like this: {known}",
         )  # fmt: skip
     return Snapshot(
+        schema_version=1,
+        kind="fabric-tools/snapshot",
         collector=CollectorInfo(version=__version__),
         source=_source(folder),
         probes=probes,
@@ -82,7 +94,7 @@ def _from_folder(folder: Path) -> Snapshot:
 def unrecognised(folder: Path) -> list[str]:
     """Names in a folder that no probe claims, so that a misnamed file does not vanish silently."""
     names = set(known_names()) | {SOURCE_NAME, SNAPSHOT_NAME, "expected"}
-    return sorted(p.name for p in folder.iterdir() if p.is_file() and p.name not in names)
+    return sorted(path.name for path in folder.iterdir() if path.name not in names)
 
 
 def _source(folder: Path) -> Source:

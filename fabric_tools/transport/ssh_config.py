@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +16,33 @@ import paramiko
 
 from fabric_tools.errors import UsageError
 
-#: Options that change who is trusted, how the node is reached or what authenticates, and that
-#: this transport does not honour.
+#: Options that change who is trusted, how the node is reached, what authenticates or what protects
+#: the connection, and that this transport does not honour.
 REFUSED = (
+    "addressfamily",
+    "bindaddress",
+    "bindinterface",
+    "canonicalizehostname",
     "certificatefile",
+    "ciphers",
+    "hostkeyalgorithms",
     "hostkeyalias",
     "identityagent",
+    "kexalgorithms",
     "knownhostscommand",
+    "macs",
     "pkcs11provider",
     "proxycommand",
+    "pubkeyacceptedalgorithms",
+    "pubkeyacceptedkeytypes",
     "revokedhostkeys",
     "securitykeyprovider",
-    "canonicalizehostname",
 )
+#: Values that say "as if it were not set".
+_UNSET = ("no", "none", "any")
+#: Their values may hold tokens (%d) and variables (${HOME}), which are not expanded here.
+_PLAIN = ("userknownhostsfile", "globalknownhostsfile")
+_MAX_BYTES = 1024 * 1024
 _MAX_INCLUDE_DEPTH = 8
 _WAY_OUT = "use --transport openssh"
 
@@ -68,17 +83,19 @@ class SshConfig:
             raise UsageError(
                 f"not understood for host {host}: {error}", where=str(self._path), try_next=_WAY_OUT
             ) from error
-        for option in REFUSED:
-            value = found.get(option)
-            if value is not None and str(value).lower() not in ("no", "none"):
+        for option in (*REFUSED, *_PLAIN):
+            value = str(found.get(option, "none")).lower()
+            if value not in _UNSET and (option in REFUSED or re.search(r"%|\$\{", value)):
                 raise UsageError(
                     f"{option} is set for host {host} and not honoured by the built-in transport",
                     where=str(self._path), try_next=_WAY_OUT,
                 )  # fmt: skip
+        hostname = str(found.get("hostname", host))
+        _check_name(hostname, str(self._path))
         return Hop(
             alias=host,
-            hostname=str(found.get("hostname", host)),
-            port=port or int(found.get("port", 22)),
+            hostname=hostname,
+            port=port or _port(str(found.get("port", 22)), f"{self._path}: host {host}"),
             user=user or found.get("user"),
             identity_files=_identities(found.get("identityfile", [])),
             identities_only=str(found.get("identitiesonly", "no")).lower() == "yes",
@@ -91,15 +108,30 @@ def split_target(target: str) -> tuple[str | None, str, int | None]:
     """``user@host:port`` (user and port optional, IPv6 in brackets) into its parts."""
     match = re.fullmatch(
         r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:@\[\]-][^\s:@\[\]]*))"
-        r"(?::(?P<port>\d{1,5}))?",
+        r"(?::(?P<port>\d+))?",
         target,
     )
     if not match:
         raise UsageError(
             f"not a host: {target!r}", where="--host", try_next="write [user@]host[:port]"
         )
-    port = int(match["port"]) if match["port"] else None
-    return match["user"], match["v6"] or match["host"], port
+    host = match["v6"] or match["host"]
+    _check_name(host, "--host")
+    return match["user"], host, _port(match["port"], "--host") if match["port"] else None
+
+
+def _port(text: str, where: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) < 65536:
+        raise UsageError(f"not a port: {text[:40]}", where=where, try_next="1 to 65535")
+    return int(text)
+
+
+def _check_name(host: str, where: str) -> None:
+    """What the resolver would raise as a UnicodeError: a label that is empty or too long."""
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise UsageError(f"not a host name: {host[:80]!r}", where=where) from error
 
 
 def _identities(files: list[str] | str) -> tuple[Path, ...]:
@@ -131,9 +163,10 @@ def _read(path: Path, depth: int) -> str:
         keyword = words[0].lower()
         if keyword in ("host", "match"):
             in_block = True
-        if keyword == "match" and re.search(r"(?i)\bexec\b", line):
+        if keyword == "match" and (refused := re.search(r"(?i)\b(exec|user)\b", line)):
+            # user: paramiko's file does not know the user that was given with the host.
             raise UsageError(
-                "Match exec is not honoured by the built-in transport",
+                f"Match {refused[1].lower()} is not honoured by the built-in transport",
                 where=f"{path}:{number}", try_next=_WAY_OUT,
             )  # fmt: skip
         if keyword != "include":
@@ -153,8 +186,8 @@ def _read(path: Path, depth: int) -> str:
 
 def _included(patterns: str) -> list[Path]:
     found: list[Path] = []
-    for pattern in patterns.split():
-        path = Path(pattern.strip('"')).expanduser()
+    for pattern in shlex.split(patterns):
+        path = Path(pattern).expanduser()
         full = path if path.is_absolute() else Path("~/.ssh").expanduser() / path
         found += [Path(name) for name in sorted(glob.glob(str(full)))]
     return [path for path in found if path.is_file()]
@@ -163,6 +196,9 @@ def _included(patterns: str) -> list[Path]:
 def _text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", errors="replace") as handle:
-            return handle.read(1024 * 1024)
+            text = handle.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(str(error.strerror), where=str(path)) from error
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from error
+    if len(text) > _MAX_BYTES:
+        raise UsageError("more than 1 MiB", where=str(path), try_next=_WAY_OUT)
+    return text

@@ -105,7 +105,8 @@ def test_unit_show() -> None:
     assert (state.active, state.sub, state.result) == ("activating", "auto-restart", "exit-code")
     assert (state.load, state.enabled, state.line) == ("loaded", "enabled", 4)
     missing = parse_unit_state(
-        "Id=x.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n"
+        "Id=x.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\n"
+        "UnitFileState=\nResult=success\n"
     )
     assert (missing.load, missing.active, missing.enabled) == ("not-found", "inactive", None)
 

@@ -23,7 +23,7 @@ def test_label(sample: Sample) -> None:
     want = [tuple(event) for event in label.get("sxid_events", [])]
     words = {True: "Fatal", False: "Non-fatal"}
     assert [(s.switch, s.sxid, s.port, words[s.fatal]) for s in log.sxids] == want
-    failed = [note.pci for note in log.notes if note.kind == "probe_failed"]
+    failed = [note.pci for note in log.notes if note.kind == "probe_failed" and note.pci]
     assert failed == label.get("probe_failed", failed)
     lines = sample.text.split("\n")
     told = [(x.text, x.line) for x in log.xids] + [(x.text, x.line) for x in log.sxids]
@@ -94,8 +94,71 @@ def test_from_boot() -> None:
     assert parse_kernel_log(first + other).from_boot
     assert parse_kernel_log("-- Logs begin at Mon --\n" + first).from_boot
     assert parse_kernel_log("[    0.000000] node1 kernel: " + first[15:]).from_boot
-    assert not parse_kernel_log(other * 200 + first).from_boot
     assert not parse_kernel_log(other).from_boot
+    assert not parse_kernel_log("[    1.0] x86: Linux version 6.8 is old\n").from_boot
+    assert parse_kernel_log(first).kernel == "6.8.0-71-generic"
+
+
+BOOT = "[    0.000000] Linux version 6.8.0-71-generic (buildd@x) #71-Ubuntu SMP\n"
+
+
+@pytest.mark.parametrize("between", [BOOT, "-- Reboot --\n", f"-- Boot {'a1' * 16} --\n"])
+def test_only_the_last_boot_counts(between: str) -> None:
+    log = parse_kernel_log(f"{BOOT}[    9.0] {XID}\n{between}[    9.0] x\n")
+    assert log.xids == ()
+    assert log.from_boot == (between == BOOT)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "systemd-journald[400]: Missed 4711 kernel messages",
+        "systemd-journald[400]: /dev/kmsg buffer overrun, some messages lost.",
+    ],
+)
+def test_lost_messages_are_seen(line: str) -> None:
+    assert parse_kernel_log(f"{BOOT}[    9.0] {line}\n").lost_line == 2
+
+
+def test_mig_instance_behind_the_address() -> None:
+    (xid,) = parse_kernel_log("NVRM: Xid (PCI:0000:9b:00 GPU-I:05 GPU-CI:00): 43, pid=1\n").xids
+    assert (xid.xid, xid.pci) == (43, "0000:9b:00")
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("NVRM: GPU 0000:5d:00.0: RmInitAdapter failed! (0x62:0x40:2500)", "init_failed"),
+        ("NVRM: API mismatch: the client has the version 570.1, but", "api_mismatch"),
+        ("NVRM: The NVIDIA probe routine failed for 1 device(s).", "probe_failed"),
+        ("NVRM: _kgspRpcRecvPoll: Timeout waiting for RPC from GSP!", "gsp_timeout"),
+        ("nvidia 0000:5d:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+         "device_inaccessible"),
+        ("INFO: task nvidia-smi:4711 blocked for more than 120 seconds.", "hung_task"),
+        ("pcieport 0000:5c:01.0: AER: Uncorrected (Fatal) error received: 0000:5d:00.0",
+         "aer_fatal"),
+    ],
+)  # fmt: skip
+def test_lines_known_to_be_faults(line: str, kind: str) -> None:
+    assert [note.kind for note in parse_kernel_log(f"[   12.5] {line}\n").notes] == [kind]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM:  Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.",
+        "NVRM: xid (PCI:0000:9b:00): 79",
+        "NVRM: Xid (PCI:0000:9b:00) 79",
+        "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Always Fatal, Link 30",
+    ],
+)
+def test_what_looks_like_an_event_and_cannot_be_read_is_refused(line: str) -> None:
+    with pytest.raises(ParseError):
+        parse_kernel_log(f"[   12.5] {line}\n")
+
+
+def test_very_long_lines_cost_nothing() -> None:
+    assert parse_kernel_log("[   12.5] " + "nvidia-" * 600000 + "\n").notes == ()
 
 
 @pytest.mark.parametrize(
