@@ -33,6 +33,20 @@ def play(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def test_platform_and_waivers_of_the_inventory_are_used(tmp_path: Path) -> None:
+    site = {"fabric_host": {"platform": "no-such"}}
+    done = play(tmp_path, "-e", json.dumps(site))
+    assert done.returncode == 2
+    assert "no platform 'no-such'" in done.stdout
+    site = {"fabric_host": {"platform": "dgx-h100"}}
+    done = play(tmp_path, "-e", json.dumps(site))
+    assert "dgx-h100 (declared)" in done.stdout
+
+
+def test_the_snapshot_is_not_logged(tmp_path: Path) -> None:
+    assert "fabric-tools/snapshot" not in play(tmp_path, "-vvv").stdout
+
+
 def left(tmp_path: Path) -> list[str]:
     return [path.name for path in tmp_path.glob("fabric-*")]
 

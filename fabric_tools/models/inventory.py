@@ -30,7 +30,7 @@ class Rail(Model):
 
 
 class HostVars(Model):
-    """The ``fabric`` variables of one inventory host.
+    """The variable ``fabric_host`` of one inventory host.
 
     ``platform`` is a platform id; without it the node is identified from its hardware.
     """
