@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fabric_tools.checks import for_phase
 from fabric_tools.checks.registry import NODE, SECTIONS, Check, Finding, unknown
@@ -22,6 +22,8 @@ from fabric_tools.phases import Phase
 from fabric_tools.probes import BY_ID as PROBES
 
 _EVIDENCE_CHARS = 200
+#: Clocks of a node and its controller may differ by this much before it is a finding.
+_CLOCK_SKEW = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,10 @@ def judge(snapshot: Snapshot, question: Question) -> HostReport:
     """
     facts = Facts(snapshot)
     spec, choice = choose_platform(facts, question.platforms, question.declared)
-    decisions = tuple(_phase(phase, facts, spec, choice.why, question) for phase in question.phases)
+    decisions = tuple(
+        _in_time(_phase(phase, facts, spec, choice.why, question), snapshot, question.as_of)
+        for phase in question.phases
+    )
     return HostReport(
         host=question.host,
         waiver_name=question.waiver_name,
@@ -60,6 +65,21 @@ def judge(snapshot: Snapshot, question: Question) -> HostReport:
         decisions=decisions,
         probes=_probes(facts),
         waivers=question.waivers,
+    )
+
+
+def _in_time(decision: Decision, snapshot: Snapshot, as_of: datetime) -> Decision:
+    """A snapshot from after the moment of judgement has a wrong clock or was made up."""
+    taken = snapshot.started_at
+    if taken is None or taken <= as_of + _CLOCK_SKEW:
+        return decision
+    reason = f"the snapshot was taken at {taken:%Y-%m-%d %H:%M}, after this judgement"
+    return decision.model_copy(
+        update={
+            "open": False,
+            "exit_code": decision.exit_code or Exit.UNKNOWN,
+            "reasons": (*decision.reasons, reason),
+        }
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fabric_tools.checks import for_phase
 from fabric_tools.judge import Question, judge
 from fabric_tools.models.report import Decision
 from fabric_tools.phases import Phase
@@ -29,7 +30,7 @@ def decisions(request: pytest.FixtureRequest) -> dict[Phase, Decision]:
     if not source:
         pytest.fail("give --snapshot FILE|DIR: without a node there is nothing to judge")
     question = Question(
-        phases=(Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK),
+        phases=tuple(phase for phase in Phase if for_phase(phase)),
         platforms=load_platforms(),
         host=Path(source).name,
         as_of=datetime.now(UTC),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from fabric_tools.models.base import Model
 
@@ -72,7 +71,7 @@ class Snapshot(Model):
     collector: CollectorInfo
     source: Source = Source()
     host: HostIdentity = HostIdentity()
-    started_at: datetime | None = None
+    started_at: AwareDatetime | None = None
     duration_s: float = 0.0
     redacted: bool = False
     probes: dict[str, ProbeResult] = Field(default_factory=dict)

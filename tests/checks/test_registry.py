@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from datetime import timedelta
 
 import pytest
 
@@ -19,7 +20,7 @@ from fabric_tools.parsers.sources import SOURCES
 from fabric_tools.phases import Phase
 from fabric_tools.probes import PROBES
 from fabric_tools.transport.files import read_snapshot
-from tests.cases_runner import ALL_CASES, CORPUS, HEALTHY, decide, load, snapshot_of
+from tests.cases_runner import ALL_CASES, AS_OF, CORPUS, HEALTHY, decide, load, snapshot_of
 
 
 def test_no_declared_check_is_left_out() -> None:
@@ -120,6 +121,14 @@ def test_an_exit_status_that_contradicts_ok_is_not_ok(whole: Snapshot, rc: int) 
         probes = {**whole.probes, name: old.model_copy(update={"rc": rc})}
         spoilt = whole.model_copy(update={"probes": probes})
         assert not all(decide(spoilt, phase).open for phase in Phase if for_phase(phase)), name
+
+
+def test_a_snapshot_from_the_future_proves_nothing(whole: Snapshot) -> None:
+    late = whole.model_copy(update={"started_at": AS_OF + timedelta(hours=1)})
+    decision = decide(late, Phase.DRIVER)
+    assert not decision.open and "after this judgement" in decision.reasons[-1]
+    early = whole.model_copy(update={"started_at": AS_OF - timedelta(days=400)})
+    assert decide(early, Phase.DRIVER).open
 
 
 def test_a_hung_xml_is_not_forgiven_because_the_text_answers(whole: Snapshot) -> None:
