@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fabric_tools.errors import UsageError
+
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
@@ -64,6 +66,7 @@ class Reach:
     def snapshot_text(self, *, redact: bool = False) -> str:
         """Collect from the node, with a sign of life on a terminal. Raises ``UnreachableError``."""
         from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         from fabric_tools.node.bundle import zipapp_bytes
         from fabric_tools.node.collector import worst_case_s
@@ -74,7 +77,12 @@ class Reach:
         sudo = Sudo.AUTO if self.sudo else Sudo.NEVER
         err = Console(stderr=True)
         shown = printable(self.host or "this machine")
-        with err.status(f"reading {shown}, at most {worst_case_s():.0f} s", spinner="dots"):
+        # markup=False: square brackets of an address are not markup.
+        columns = (
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+        )  # fmt: skip
+        with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as shows:
+            shows.add_task(f"reading {shown}, at most {worst_case_s():.0f} s", total=None)
             connection = self._connect()
             try:
                 return collect(
@@ -101,7 +109,11 @@ class Reach:
 
         from pydantic import SecretStr
 
+        # Taken out, so that no program that is started from here (ssh, ProxyCommand) inherits it.
+        value = os.environ.pop("FABRIC_TOOLS_SUDO_PASSWORD", "")
         if self.ask_password:
-            return SecretStr(getpass.getpass("sudo password: "))
-        value = os.environ.get("FABRIC_TOOLS_SUDO_PASSWORD")
+            try:
+                value = getpass.getpass("sudo password: ")
+            except EOFError as error:
+                raise UsageError("no password was given", where="--ask-sudo-password") from error
         return SecretStr(value) if value else None

@@ -13,7 +13,16 @@ from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from fabric_tools import __version__
 from fabric_tools.node.nvml import EXIT_ABSENT, EXIT_DENIED
-from fabric_tools.node.run import Outcome, outcome_json, read_file, run_bounded
+from fabric_tools.node.run import (
+    Outcome,
+    Stop,
+    as_text,
+    never,
+    outcome_json,
+    read_file,
+    run_bounded,
+    sweep,
+)
 from fabric_tools.probes import PROBES, Probe
 
 #: Few enough to leave the node's own work alone, enough that one hung tool delays no other.
@@ -27,23 +36,26 @@ def collect(
     nvml_argv: Tuple[str, ...] = (),
     nvml_fds: Tuple[int, ...] = (),
     progress: Optional[Progress] = None,
+    stop: Stop = never,
 ) -> Dict[str, object]:
     """One snapshot as plain data (``models.snapshot.Snapshot``).
 
     ``nvml_argv`` starts the NVML child; ``progress(done, total, probe id)`` is called after each
-    probe. Every probe is bounded, so this returns within ``worst_case_s(probes)``.
+    probe. Every probe is bounded, so this returns within ``worst_case_s(probes)``; soon after
+    ``stop`` has become true, with a snapshot that is of no use.
     """
     started, clock = datetime.now(timezone.utc), time.monotonic()
     results: Dict[str, object] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
         # Longest first, so that a slow one does not start last.
         order = sorted(probes, key=lambda probe: -probe.timeout_s)
-        jobs = {pool.submit(_ask, probe, nvml_argv, nvml_fds): probe for probe in order}
+        jobs = {pool.submit(_ask, probe, nvml_argv, nvml_fds, stop): probe for probe in order}
         for job in as_completed(jobs):
             probe = jobs[job]
             results[probe.id] = job.result()
             if progress:
                 progress(len(results), len(jobs), probe.id)
+    sweep()
     return {
         "schema_version": 1,
         "kind": "fabric-tools/snapshot",
@@ -64,19 +76,24 @@ def worst_case_s(probes: Sequence[Probe] = PROBES) -> float:
     )
 
 
-def _ask(probe: Probe, nvml_argv: Tuple[str, ...], nvml_fds: Tuple[int, ...]) -> Dict[str, object]:
+def _ask(
+    probe: Probe, nvml_argv: Tuple[str, ...], nvml_fds: Tuple[int, ...], stop: Stop
+) -> Dict[str, object]:
+    seconds, size = probe.timeout_s, probe.max_bytes
+    if stop():
+        return outcome_json(probe.argv, Outcome("error", None, b"", b"", 0.0, "not asked"))
     if probe.kind == "file":
-        return outcome_json(probe.argv, read_file(probe.argv[0], probe.timeout_s, probe.max_bytes))
+        return outcome_json(probe.argv, read_file(probe.argv[0], seconds, size, stop))
     if probe.kind == "nvml":
-        return outcome_json(("nvml",), _ask_nvml(probe, nvml_argv, nvml_fds))
-    outcome = run_bounded(probe.argv, probe.timeout_s, probe.max_bytes, probe.accept_rc)
+        return outcome_json(("nvml",), _ask_nvml(probe, nvml_argv, nvml_fds, stop))
+    outcome = run_bounded(probe.argv, seconds, size, probe.accept_rc, stop=stop)
     return outcome_json(probe.argv, outcome)
 
 
-def _ask_nvml(probe: Probe, argv: Tuple[str, ...], fds: Tuple[int, ...]) -> Outcome:
+def _ask_nvml(probe: Probe, argv: Tuple[str, ...], fds: Tuple[int, ...], stop: Stop) -> Outcome:
     if not argv:
         return Outcome("absent", None, b"", b"", 0.0, "no NVML reader in this collector")
-    outcome = run_bounded(argv, probe.timeout_s, probe.max_bytes, pass_fds=fds)
+    outcome = run_bounded(argv, probe.timeout_s, probe.max_bytes, pass_fds=fds, stop=stop)
     if outcome.status == "failed" and outcome.rc in (EXIT_ABSENT, EXIT_DENIED):
         status = "absent" if outcome.rc == EXIT_ABSENT else "denied"
         note = outcome.stderr.decode("utf-8", "replace").strip()[:200]
@@ -87,7 +104,7 @@ def _ask_nvml(probe: Probe, argv: Tuple[str, ...], fds: Tuple[int, ...]) -> Outc
 def identity() -> Dict[str, object]:
     """Name, machine id, boot id and user of this node; empty where it does not say."""
     return {
-        "hostname": socket.gethostname(),
+        "hostname": as_text(os.fsencode(socket.gethostname())),
         "machine_id": _first_line("/etc/machine-id"),
         "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
         "uid": os.geteuid(),

@@ -8,11 +8,13 @@ import json
 import os
 import signal
 import sys
-from typing import List, Optional
+import tempfile
+from typing import Any, List, Optional
 
 from fabric_tools import __version__
 from fabric_tools.node import collector, nvml
 from fabric_tools.node.redact import redact_snapshot
+from fabric_tools.node.run import adopt_orphans
 
 FRAME = "FABRIC-COLLECT"
 USAGE = 2
@@ -24,10 +26,20 @@ def main(argv: Optional[List[str]] = None) -> int:
     if args.nvml_child:
         return nvml.main()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    caught = []  # type: List[int]
+    # A list, because a handler may not take a lock; the probes look at it while they wait.
+    _handle(lambda number, _: caught.append(number))
+    adopt_orphans()
     child, fds = collector.nvml_child(sys.argv[0])
     snapshot = collector.collect(
-        nvml_argv=child, nvml_fds=fds, progress=_progress if sys.stderr.isatty() else None
+        nvml_argv=child,
+        nvml_fds=fds,
+        progress=_progress if sys.stderr.isatty() else None,
+        stop=lambda: bool(caught),
     )
+    if caught:
+        return 128 + caught[0]
+    _handle(signal.SIG_DFL)
     if args.redact:
         snapshot = redact_snapshot(snapshot)
     if args.output:
@@ -40,6 +52,12 @@ def main(argv: Optional[List[str]] = None) -> int:
     sys.stdout.write(text)
     sys.stdout.flush()
     return 0
+
+
+def _handle(what: Any) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, what)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,16 +78,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _write_private(path: str, text: str) -> int:
     """Written beside and renamed, so that a full disk leaves an earlier snapshot as it was."""
-    part = "%s.%d.part" % (path, os.getpid())
+    path, part = os.path.realpath(path), ""
+    if os.path.exists(path) and not os.path.isfile(path):
+        sys.stderr.write("fabric-collect: %s: not a regular file\n" % path)
+        return USAGE
     try:
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        folder, name = os.path.split(path)
+        # Made with a name that nobody can guess, exclusively and with mode 0600.
+        handle, part = tempfile.mkstemp(".part", ".%s." % name, folder or ".")
         with os.fdopen(handle, "w", encoding="ascii") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(part, path)
     except OSError as error:
-        if os.path.exists(part):
+        if part and os.path.exists(part):
             os.unlink(part)
         sys.stderr.write("fabric-collect: %s: cannot write: %s\n" % (path, error.strerror))
         return USAGE

@@ -3,6 +3,9 @@
 Equal values get equal placeholders within one snapshot, in the shape of the original, so that a
 redacted snapshot is judged like the original: two GPUs keep two different UUIDs. Addresses become
 ones reserved for documentation (RFC 5737, RFC 3849), MAC addresses locally administered ones.
+
+A host or user may be called like a word of the tools (``gpu``, ``nvidia``). Such a name is replaced
+only where it can be nothing else (before ``kernel:``, under ``/home``, before ``@``).
 """
 
 from __future__ import annotations
@@ -10,43 +13,86 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from typing import Any, Callable, Dict, List, Match, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Match, Pattern, Set, Tuple
 
+# A node may print anything: repeated parts are bounded where text that almost matches would
+# otherwise be read again and again.
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
 _ZERO_UUID = "00000000-0000-0000-0000-000000000000"
-_MAC = re.compile(r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:.])")
+_MAC = re.compile(
+    r"(?<![0-9A-Fa-f:.-])[0-9A-Fa-f]{2}([:-])(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:.-])"
+    r"|(?<=\benx)[0-9A-Fa-f]{12}\b"
+)
 _IB_GUID = re.compile(
     r"(?<![0-9A-Fa-f:])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![0-9A-Fa-f:])|"
     r"(?i:(?<=guid)\W{0,4}(?:0x)?[0-9a-f]{16}\b)|(?<=-g )0x[0-9a-fA-F]{16}\b"
 )
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]\d|\d)")
 _IPV6 = re.compile(r"(?<![0-9A-Fa-f:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?")
-_HEX_ID = re.compile(r"\b[0-9a-f]{32}\b")
+_HEX_ID = re.compile(r"\b[0-9a-fA-F]{32}\b")
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}"
+    r"(?!(?:service|socket|slice|scope|mount|target|timer)\b)[A-Za-z]{2,63}(?![\w-])"
+)
+_PRIVATE_KEY = re.compile(
+    r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"(?:(?:(?!-----BEGIN).){0,20000}?-----END [A-Z ]*PRIVATE KEY-----|[A-Za-z0-9+/=\s]*)"
+)
 
 #: (what precedes the value, the value): the value is replaced, what precedes it stays.
 _SERIALS = (
-    re.compile(r"(?i)(<(?:\w*serial\w*|asset_tag)>\s*)([^<\s][^<]*?)(?=\s*</)"),
+    re.compile(
+        r"(?i)(<(?:\w{0,40}serial\w{0,40}|asset_tag)>\s*)([^<\s][^<]{0,200}?)(?=\s{0,40}</)"
+    ),
     re.compile(
         r"(?i)(\bserial(?:[ _-]?(?:number|no\.?))?(?:\s*[:=]\s*|\s+is\s+))([A-Z0-9][\w.-]{3,})"
     ),
-    re.compile(r"(\[(?:SN|AS|V\d)\][^:\n]*:\s*)(\S.*)"),
-    re.compile(r"(?i)(\bguid\s*[:=]\s*)(0x[0-9a-f]{6,})"),
+    re.compile(r"(\[(?:SN|AS|V\d)\][^:\n]{0,80}:\s*)(\S.*)"),
+    re.compile(r"(?i)(\b(?:guid\s*[:=]|(?:\w+_)?pdi\s*(?:[:=]|>))\s*)(0x[0-9a-f]{6,})"),
+    re.compile(r"(?i)(\bserial number\s+)([0-9a-f]{2}(?:-[0-9a-f]{2}){7})\b"),
+    re.compile(r"(?i)(\b(?:PART)?UUID=)([0-9a-f]{8}-[0-9a-f]{2}|[0-9a-f]{4}-[0-9a-f]{4})(?![\w-])"),
+    re.compile(r"(?i)(\b[ni]qn\.)([\w.:-]+)"),
+    re.compile(r"(?i)(\b(?:naa\.|eui\.|wwn-0x))([0-9a-f]{6,})"),
 )
-_SECRETS = (
+#: Names of processes are people's projects and paths. Their lines stay: checks read them.
+_PROCESSES = (
+    re.compile(r"(<process_name>)([^<]+)(?=</)"),
+    re.compile(r"(\bpid=[^,\n]{0,40}, name=)([^<,\n][^,\n]*)"),  # Xid
+    re.compile(r"(?m)(^ +Type +: [CGM+]{1,3}\n +Name +: )(\S.*)"),
     re.compile(
-        r"(?i)((?:password|passwd|passphrase|token|secret|api[_-]?key|access[_-]?key|credential)"
-        r"[\w-]*[\"']?\s*[=:]\s*[\"']?)([^\s\"',;]+)"
+        r"(?m)(^\| +\d+ +\S+ +\S+ +\d+ +[CGM+]{1,3} +)(\S.{0,200}?)"
+        r"(?= {1,80}(?:\d+MiB|N/A) +\|$)"
     ),
+)
+_SECRET = (
+    r"(?:password|passwd|passphrase|token|secret|api[_-]?key|access[_-]?key|credential)[\w-]{0,40}"
+)
+_QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|"
+_SECRETS = (
+    re.compile(r"(?i)(%s[\"']?\s*[=:]\s*)(%s[^\s\"',;]+)" % (_SECRET, _QUOTED)),
+    re.compile(r"(?i)(--?%s\s+)(%s[^\s\"',;]+)" % (_SECRET, _QUOTED)),
     re.compile(r"(?i)(\bauthorization:\s*)(.+)"),
     re.compile(r"(?i)(\bbearer\s+)([\w.~+/=-]+)"),
-    re.compile(r"(://[^\s/:@]*:)([^\s/@]+)(?=@)"),
+    re.compile(r"(://)([^\s/@]{1,2000})(?=@)"),
     re.compile(r"()(\beyJ[\w-]{5,}\.[\w-]+\.[\w-]+)"),
     re.compile(r"()(\bK10[0-9a-f]{64}::\S+)"),
     re.compile(r"()(\b(?:hf_|ghp_|gho_|glpat-|nvapi-|xox[bp]-)[\w-]{10,})"),
     re.compile(r"()(\b(?:AKIA|ASIA)[0-9A-Z]{16}\b)"),
 )
 _NOT_SERIAL = {"n/a", "none", "unknown"}
-_KEEP_NAMES = {"localhost", "root", "node", "ubuntu", "debian", "kernel", "nvidia", "linux", ""}
+_NOBODY = {"localhost", "root", ""}
+#: Words that checks read, or that stand beside what they read.
+_WORDS = """
+active auto board bridge bus completed controller corporation count cuda current daemon dcgm
+debian default device disabled display driver enabled error exited fabric fabricmanager failed
+failure fallen fatal gpu gpus host ib in-progress inactive link kernel linux loaded manager max
+mem memory mig mlx mode module name nic no node none normal not-found nouveau nvlink nvidia nvrm
+nvswitch ok open pci pcie pending persistence phb pix product pxb release remapped row running
+server state success supported switch sxid sys system systemd timeout ubuntu unit unknown user
+version volatile xid yes
+"""
+#: H100, GB200, NV18, HBM3, GPU0 and their like.
+_PRODUCT = re.compile(r"[a-z]{0,3}\d+[a-z]?|[dh]gx\w*")
 
 
 class _Names:
@@ -65,38 +111,62 @@ class _Names:
 
 
 class Redactor:
-    """Redacts texts of one node. ``names``: host and user names to remove."""
+    """Redacts texts of one node.
 
-    def __init__(self, names: List[str]) -> None:
+    ``names``: host and user names to remove. ``words``: what the tools say, beside what is known.
+    """
+
+    def __init__(self, names: Iterable[str], words: Iterable[str] = ()) -> None:
         self._names = _Names()
-        known = sorted({n for n in names if n.lower() not in _KEEP_NAMES and len(n) > 1}, key=len)
-        self._words = [(re.compile(r"(?<![\w.-])%s(?![\w-])" % re.escape(n)), n) for n in known]
-        self._words.reverse()  # longest first: the domain name before its first label
+        known = {name.lower() for name in names} - _NOBODY
+        ours = set(_WORDS.split()).union(word.lower() for word in words)
+        # Longest first: the domain name before its first label.
+        self._words = [
+            (_name_pattern(name, ours), name) for name in sorted(known, key=len, reverse=True)
+        ]
 
     def text(self, text: str) -> str:
         """The text with every value that identifies somebody or something replaced."""
+        text = _PRIVATE_KEY.sub("REDACTED PRIVATE KEY", text)
         for pattern in _SECRETS:
             text = pattern.sub(lambda m: m.group(1) + "REDACTED", text)
         for pattern in _SERIALS:
             text = pattern.sub(self._serial, text)
-        text = _UUID.sub(self._uuid, text)
-        text = _MAC.sub(
-            lambda m: self._names.get("mac", m.group(), lambda n: _colons(0x020000000000 + n, 2)),
-            text,
+        for pattern in _PROCESSES:
+            text = pattern.sub(self._process, text)
+        text = _EMAIL.sub(
+            lambda m: self._names.get("mail", m.group(), lambda n: "mail-%d@example.org" % n), text
         )
+        text = _UUID.sub(self._uuid, text)
+        text = _MAC.sub(self._mac, text)
         text = _IB_GUID.sub(self._guid, text)
         text = _IPV4.sub(self._ipv4, text)
         text = _IPV6.sub(self._ipv6, text)
         text = _HEX_ID.sub(lambda m: self._names.get("id", m.group(), lambda n: "%032x" % n), text)
         for pattern, name in self._words:
-            text = pattern.sub(self._names.get("name", name, lambda n: "name-%d" % n), text)
+            text = pattern.sub(self.name(name), text)
         return text
+
+    def name(self, name: str) -> str:
+        """The placeholder of a host or user name."""
+        return self._names.get("name", name, lambda n: "name-%d" % n) if name else ""
 
     def _serial(self, match: "Match[str]") -> str:
         value = match.group(2)
         if value.lower() in _NOT_SERIAL:
             return match.group()
         return match.group(1) + self._names.get("serial", value, lambda n: "REDACTED%05d" % n)
+
+    def _process(self, match: "Match[str]") -> str:
+        return match.group(1) + self._names.get(
+            "process", match.group(2), lambda n: "process-%d" % n
+        )
+
+    def _mac(self, match: "Match[str]") -> str:
+        separator = match.group(1) or ""
+        digits = match.group().replace(separator, "") if separator else match.group()
+        new = self._names.get("mac", digits, lambda n: "%012x" % (0x020000000000 + n))
+        return separator.join(new[i : i + 2] for i in range(0, 12, 2))
 
     def _uuid(self, match: "Match[str]") -> str:
         if match.group() == _ZERO_UUID:  # means "none"; checks read it
@@ -135,9 +205,13 @@ class Redactor:
         return self._names.get("ipv6", str(address), lambda n: "2001:db8::%x" % n)
 
 
-def _colons(value: int, width: int) -> str:
-    digits = "%012x" % value
-    return ":".join(digits[i : i + width] for i in range(0, 12, width))
+def _name_pattern(name: str, words: Set[str]) -> "Pattern[str]":
+    escaped = re.escape(name)
+    if len(name) < 3 or name in words or _PRODUCT.fullmatch(name):
+        text = r"(?<=/home/){0}(?![\w-])|(?<=[\]\d] ){0}(?= kernel:)|(?<![\w.-]){0}(?=@)"
+        return re.compile("(?i)" + text.format(escaped))
+    # With the domain that follows: only the short name may be known.
+    return re.compile(r"(?i)(?<!\w)%s(?:\.[a-z0-9-]{1,63}){0,8}(?!\w)" % escaped)
 
 
 def local_names(host: Dict[str, Any]) -> List[str]:
@@ -156,7 +230,7 @@ def local_names(host: Dict[str, Any]) -> List[str]:
 def redact_snapshot(snapshot: Dict[str, Any]) -> Dict[str, Any]:
     """The snapshot with texts redacted and ``redacted`` set. The original is not changed."""
     copy: Dict[str, Any] = json.loads(json.dumps(snapshot))
-    redactor = Redactor(local_names(copy["host"]))
+    redactor = Redactor(local_names(copy["host"]), _vocabulary(copy["probes"]))
     for result in copy["probes"].values():
         for field in ("stdout", "stderr", "note"):
             result[field] = redactor.text(result[field])
@@ -164,5 +238,18 @@ def redact_snapshot(snapshot: Dict[str, Any]) -> Dict[str, Any]:
         key: redactor.text(value) if isinstance(value, str) else value
         for key, value in copy["host"].items()
     }
+    copy["host"]["hostname"] = redactor.name(snapshot["host"]["hostname"])
     copy["redacted"] = True
     return copy
+
+
+def _vocabulary(probes: Dict[str, Any]) -> Set[str]:
+    """Words of the commands, and of the XML tags that they answered with."""
+    words = set()  # type: Set[str]
+    for result in probes.values():
+        found = list(result["argv"])
+        if result["stdout"].lstrip().startswith("<?xml"):
+            found += re.findall(r"<([\w.-]+)", result["stdout"])
+        for text in found:
+            words.update([text, *re.split(r"[^A-Za-z0-9]+", text)])
+    return {word.lower() for word in words}

@@ -7,18 +7,29 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from functools import lru_cache
+from typing import Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
-#: Seconds between TERM and KILL, then for the kernel to reap, then for a dead command's pipes.
-#: Their sum stays below the 1 s that a probe may cost beyond its timeout.
+#: Seconds between TERM and KILL, for the kernel to reap, for finding what was left behind, and for
+#: a dead command's pipes. Their sum stays below the 1 s that a probe may cost beyond its timeout.
 TERM_GRACE_S = 0.3
-REAP_S = 0.2
+REAP_S = 0.15
+SWEEP_S = 0.15
 DRAIN_S = 0.25
 STDERR_MAX_BYTES = 64 * 1024
 _CHUNK = 65536
-#: Marks every descendant of a probe, also one that has left its session and process group.
-TAG = "FABRIC_COLLECT_PROBE"
+_PR_SET_CHILD_SUBREAPER = 36
+
+#: True when the run is to be given up.
+Stop = Callable[[], bool]
+
+
+def never() -> bool:
+    """The ``Stop`` of a run that nobody can interrupt."""
+    return False
+
 
 CLEAN_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -46,36 +57,26 @@ def run_bounded(
     max_bytes: int,
     accept_rc: Tuple[int, ...] = (0,),
     pass_fds: Tuple[int, ...] = (),
+    stop: Stop = never,
 ) -> Outcome:
     """Run ``argv`` with no input, no terminal and a clean environment.
 
-    Returns at the latest ``timeout_s`` plus one second after the call, whatever the command does.
-    Output beyond ``max_bytes`` ends the command with status ``cut``.
+    Returns at the latest ``timeout_s`` plus one second after the call, whatever the command does,
+    and soon after ``stop`` has become true. Output beyond ``max_bytes`` ends the command with
+    status ``cut``.
     """
     began = time.monotonic()
-    tag = "%d-%d" % (os.getpid(), time.monotonic_ns())
-    env = dict(CLEAN_ENV)
-    env[TAG] = tag
     try:
-        proc = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd="/",
-            start_new_session=True,
-            pass_fds=pass_fds,
-        )
+        proc = _start(argv, pass_fds)
     except OSError as error:
         return Outcome(_start_status(error), None, b"", b"", 0.0, _errno_text(argv[0], error))
     with proc.stdout as out, proc.stderr as err:  # type: ignore[union-attr]
         reader = _Reader(out.fileno(), err.fileno(), max_bytes)
-        why = reader.read_until(proc, began + timeout_s)
-        if why in ("timeout", "overflow"):
-            note = _stop(proc, tag)
-        else:
-            note = _sweep(tag) if why == "held" else ""
+        why = reader.read_until(proc, began + timeout_s, stop)
+        note = "" if why == "end" else _end(proc)
+    if proc.poll() is not None:  # one that cannot be killed stays known, it is no orphan
+        with _lock:
+            _running.discard(proc.pid)
     took = time.monotonic() - began
     return _outcome(proc.poll(), why, note, reader, took, timeout_s, accept_rc)
 
@@ -93,6 +94,8 @@ def _outcome(
     if why == "timeout":
         text = "no answer within %g s%s" % (timeout_s, note)
         return Outcome("timeout", rc, stdout, stderr, took, text)
+    if why == "stopped":
+        return Outcome("error", rc, stdout, stderr, took, "the collector was stopped" + note)
     if why == "overflow":
         text = "more than %d bytes%s" % (reader.max_bytes, note)
         return Outcome("cut", rc, stdout, stderr, took, text)
@@ -119,8 +122,8 @@ class _Reader:
             os.set_blocking(fd, False)
             self._selector.register(fd, selectors.EVENT_READ)
 
-    def read_until(self, proc: "subprocess.Popen[bytes]", deadline: float) -> str:
-        """Read until the command is over: ``end``, ``held``, ``overflow`` or ``timeout``."""
+    def read_until(self, proc: "subprocess.Popen[bytes]", deadline: float, stop: Stop) -> str:
+        """Read until the command is over: ``end, held, overflow, timeout`` or ``stopped``."""
         gone_at = None  # type: Optional[float]
         with self._selector:
             while self._selector.get_map():
@@ -131,12 +134,14 @@ class _Reader:
                     return "held"
                 if gone_at is None and now >= deadline:
                     return "timeout"
+                if stop():
+                    return "stopped"
                 for key, _ in self._selector.select(0.02):
                     self._take(key.fd)
                 if len(self.stdout) > self.max_bytes:
                     del self.stdout[self.max_bytes :]
                     return "overflow"
-        return _await_exit(proc, deadline)
+        return _await_exit(proc, deadline, stop)
 
     def _take(self, fd: int) -> None:
         try:
@@ -151,58 +156,143 @@ class _Reader:
             self.stderr += data[: STDERR_MAX_BYTES - len(self.stderr)]
 
 
-def _await_exit(proc: "subprocess.Popen[bytes]", deadline: float) -> str:
+def _await_exit(proc: "subprocess.Popen[bytes]", deadline: float, stop: Stop) -> str:
     """The command has closed its output; it still has until the deadline to end."""
-    try:
-        proc.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return "timeout"
-    return "end"
-
-
-def _stop(proc: "subprocess.Popen[bytes]", tag: str) -> str:
-    """TERM, then KILL the process group, then whatever escaped it. Never waits without bound."""
-    for sig, wait_s in ((signal.SIGTERM, TERM_GRACE_S), (signal.SIGKILL, REAP_S)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(proc.pid, sig)
+    while not stop():
+        left = deadline - time.monotonic()
         try:
-            proc.wait(wait_s)
-            if sig == signal.SIGKILL:
-                break
+            proc.wait(max(0.0, min(left, 0.05)))
+            return "end"
         except subprocess.TimeoutExpired:
-            continue
-    note = _sweep(tag)
+            if left <= 0:
+                return "timeout"
+    return "stopped"
+
+
+# What a probe leaves behind, and whose it is. Each command is made the one that inherits the
+# orphans of its own descendants, so as long as it lives everything it started lies below it,
+# however often that forked, whatever session or environment it took. When it has died, the
+# collector inherits them (``adopt_orphans``): a child of the collector that no probe is, is left
+# over from a probe that has ended. All this is read from /proc/PID/stat; other files there take
+# locks that a process stuck in the kernel may hold.
+_lock = threading.Lock()
+_running: Set[int] = set()
+_adopting = False
+
+
+@lru_cache(maxsize=None)
+def _prctl() -> Callable[..., int]:
+    try:
+        import ctypes
+
+        call = ctypes.CDLL(None).prctl
+        call.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+        return call
+    except (ImportError, OSError, AttributeError):  # then only process tree and session are known
+        return lambda *_: -1
+
+
+def adopt_orphans() -> None:
+    """Make this process inherit what ended probes leave. It must have no children but probes."""
+    global _adopting
+    _adopting = _prctl()(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def _start(argv: Sequence[str], pass_fds: Tuple[int, ...]) -> "subprocess.Popen[bytes]":
+    prctl = _prctl()
+    # Under the lock, or a sweep would take a command that is just starting for an orphan.
+    with _lock:
+        proc = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=CLEAN_ENV,
+            cwd="/",
+            start_new_session=True,
+            pass_fds=pass_fds,
+            # One system call through a function that is loaded: no lock another thread may hold.
+            preexec_fn=lambda: prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),
+        )
+        _running.add(proc.pid)
+    return proc
+
+
+def _end(proc: "subprocess.Popen[bytes]") -> str:
+    """TERM, then KILL the command and whatever it started. Never waits without bound."""
+    if proc.poll() is None:
+        _signal_group(proc.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            proc.wait(TERM_GRACE_S)
+    if proc.poll() is None:
+        proc.send_signal(signal.SIGSTOP)  # it starts no more while the rest is looked for
+    killed = sweep(proc.pid)
+    note = "; killed %d process(es) left behind" % len(killed) if killed else ""
+    if proc.poll() is None:
+        _signal_group(proc.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            proc.wait(REAP_S)
     if proc.poll() is None:
         note += "; it could not be killed (pid %d, state %s)" % (proc.pid, _state(proc.pid))
     return note
 
 
-def _sweep(tag: str) -> str:
-    """KILL every process that carries this probe's tag, in whatever session it hides."""
-    killed = 0
-    for pid in tagged(tag):
-        try:
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-        except OSError:
-            continue
-    return "; killed %d process(es) it left behind" % killed if killed else ""
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
 
 
-def tagged(tag: str) -> List[int]:
-    """Process ids whose environment carries ``tag``; those of other users are not readable."""
-    needle = ("%s=%s" % (TAG, tag)).encode()
-    found = []
+def sweep(probe: Optional[int] = None) -> Set[int]:
+    """KILL what ``probe`` started, and what ended probes left; the process ids.
+
+    Again until nothing new is found: what is being killed may just have forked.
+    """
+    deadline = time.monotonic() + SWEEP_S
+    killed = set()  # type: Set[int]
+    with _lock:
+        while time.monotonic() < deadline:
+            new = _left_by(probe, deadline) - killed
+            if not new:
+                break
+            for number in new:
+                with contextlib.suppress(OSError):
+                    os.kill(number, signal.SIGKILL)
+            killed |= new
+    return killed
+
+
+def _left_by(probe: Optional[int], deadline: float) -> Set[int]:
+    children = {}  # type: Dict[int, Set[int]]
+    dead, more = set(), set()  # type: Set[int], Set[int]
+    for pid, state, parent, session in _processes(deadline):
+        children.setdefault(parent, set()).add(pid)
+        if state in "ZX":
+            dead.add(pid)
+        if session == probe:
+            more.add(pid)
+    if probe is not None:
+        more.add(probe)
+    if _adopting:
+        orphans = children.get(os.getpid(), set()) - _running
+        for pid in orphans & dead:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+        more |= orphans
+    found = set()  # type: Set[int]
+    while more:
+        found |= more
+        more = {child for pid in more for child in children.get(pid, ())} - found
+    return found - dead - {probe}
+
+
+def _processes(deadline: float) -> Iterator[Tuple[int, str, int, int]]:
+    """Id, state, parent and session of every process, as many as can be read in time."""
     for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        try:
-            with open("/proc/%s/environ" % name, "rb") as handle:
-                if needle in handle.read(_CHUNK).split(b"\0"):
-                    found.append(int(name))
-        except OSError:
-            continue
-    return found
+        if name.isdigit() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                with open("/proc/%s/stat" % name, encoding="ascii", errors="replace") as handle:
+                    words = handle.read().rpartition(")")[2].split()
+                yield int(name), words[0], int(words[1]), int(words[3])
 
 
 def _state(pid: int) -> str:
@@ -231,7 +321,7 @@ def _looks_denied(stdout: bytes, stderr: bytes) -> bool:
     return any(denial in text for denial in _DENIALS)
 
 
-def read_file(path: str, timeout_s: float, max_bytes: int) -> Outcome:
+def read_file(path: str, timeout_s: float, max_bytes: int, stop: Stop = never) -> Outcome:
     """Read a file through ``cat``: a read from a hung driver must not hang the collector."""
     try:
         os.stat(path)
@@ -239,7 +329,7 @@ def read_file(path: str, timeout_s: float, max_bytes: int) -> Outcome:
         return Outcome(_start_status(error), None, b"", b"", 0.0, _errno_text(path, error))
     if not os.access(path, os.R_OK):
         return Outcome("denied", None, b"", b"", 0.0, "%s: Permission denied" % path)
-    return run_bounded(("cat", "--", path), timeout_s, max_bytes)
+    return run_bounded(("cat", "--", path), timeout_s, max_bytes, stop=stop)
 
 
 def as_text(data: bytes) -> str:

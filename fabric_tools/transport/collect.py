@@ -2,24 +2,29 @@
 
 The zipapp travels on standard input into memory; nothing is written on the node. Only where sudo
 wants a password is it written, to a private directory that is removed again, because the password
-needs the input stream for itself. What runs as root is checked against the digest we sent.
+needs the input stream for itself. What runs as root is checked against the digest we sent, and what
+comes back is a snapshot or it is not passed on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import re
 import secrets
 import shlex
 from enum import StrEnum
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from fabric_tools.errors import UnreachableError
+from fabric_tools.models.snapshot import Snapshot
 from fabric_tools.node.collector import worst_case_s
 from fabric_tools.node.main import FRAME
 from fabric_tools.probes import PROBES
 from fabric_tools.transport.connection import Completed, Connection, Limits
+from fabric_tools.yaml_file import first_problem
 
 #: Seconds for everything but the probes: login shell, sudo, transfer.
 _OVERHEAD_S = 20.0
@@ -34,21 +39,24 @@ class Sudo(StrEnum):
 
 
 # One line each and without "!", so that any login shell (csh too) passes them on unchanged.
-# argv: length sha256 nonce [path] [collector options...]
+# argv: path length sha256 nonce [collector options...]
 _CHECK_PYTHON = (
     "import sys;sys.version_info<(3,9) and "
-    f"(print('{_NEED}',sys.argv[3],'python',sys.version.split()[0]),sys.exit(96));"
+    f"(print('{_NEED}',sys.argv[4],'python',sys.version.split()[0]),sys.exit(96));"
 )
 _RUN_BYTES = (
-    "hashlib.sha256(b).hexdigest()==sys.argv[2] or sys.exit('collector damaged on its way');"
-    "f=os.memfd_create('fabric-collect');o=open(f,'wb',closefd=False);o.write(b);o.flush();"
-    "p='/proc/self/fd/%d'%f;sys.argv=[p,'--frame',sys.argv[3]]+sys.argv[5:];"
+    "hashlib.sha256(b).hexdigest()==sys.argv[3] or sys.exit('collector damaged on its way');"
+    # Where the kernel forbids memfds (vm.memfd_noexec=2), a file without a name does as well.
+    'exec(\'try:\\n f=os.memfd_create("fabric-collect")\\nexcept OSError:\\n import tempfile;'
+    "t=tempfile.TemporaryFile();f=t.fileno()');"
+    "o=open(f,'wb',closefd=False);o.write(b);o.flush();"
+    "p='/proc/self/fd/%d'%f;sys.argv=[p,'--frame',sys.argv[4]]+sys.argv[5:];"
     "runpy.run_path(p,run_name='__main__')"
 )
 _BOOT_STDIN = (
-    f"{_CHECK_PYTHON}import os,hashlib,runpy;b=sys.stdin.buffer.read(int(sys.argv[1]));{_RUN_BYTES}"
+    f"{_CHECK_PYTHON}import os,hashlib,runpy;b=sys.stdin.buffer.read(int(sys.argv[2]));{_RUN_BYTES}"
 )
-_BOOT_FILE = f"{_CHECK_PYTHON}import os,hashlib,runpy;b=open(sys.argv[4],'rb').read();{_RUN_BYTES}"
+_BOOT_FILE = f"{_CHECK_PYTHON}import os,hashlib,runpy;b=open(sys.argv[1],'rb').read();{_RUN_BYTES}"
 
 # sh arguments: $1 nonce, $2 sudo mode, $3 boot code, then the boot code's own arguments.
 _SH_STDIN = (
@@ -59,8 +67,18 @@ _SH_STDIN = (
     f'command -v python3 >/dev/null || {{ echo "{_NEED} $n python none"; exit 96; }}; '
     'exec $r python3 -I -c "$b" "$@"'
 )
-_SH_UPLOAD = 'umask 077; d=$(mktemp -d) && cat >"$d/fabric-collect.pyz" && echo "FABRIC-DIR $1 $d"'
-_SH_SUDO = 'p=$1; b=$2; shift 2; exec env LC_ALL=C sudo -k -S -p "$p" -- python3 -I -c "$b" "$@"'
+# The directory's name is made up here, so that it can be removed whatever became of the upload.
+# $1 its name; an upload that was cut off removes it itself, because nobody may come back.
+_SH_FOLDER = "d=${TMPDIR:-/tmp}/$1; "
+_SH_UPLOAD = (
+    f'{_SH_FOLDER}umask 077; mkdir -- "$d" && cat >"$d/collect.pyz" && '
+    '[ "$(wc -c <"$d/collect.pyz")" -eq "$2" ] || { rm -rf -- "$d"; exit 1; }'
+)
+_SH_SUDO = (
+    f"{_SH_FOLDER}p=$2; b=$3; shift 3; "
+    'exec env LC_ALL=C sudo -k -S -p "$p" -- python3 -I -c "$b" "$d/collect.pyz" "$@"'
+)
+_SH_REMOVE = f'{_SH_FOLDER}rm -rf -- "$d"'
 
 
 def collect(
@@ -91,7 +109,7 @@ def collect(
             f"sudo wants a password: {_clean(need[2])}", where=connection.name,
             try_next="give one with --ask-sudo-password, or read less with --no-sudo",
         )  # fmt: skip
-    return job.snapshot(job.with_password(password))
+    return job.with_password(password)
 
 
 class _Job:
@@ -106,61 +124,75 @@ class _Job:
         self._limits = Limits(timeout_s=worst_s + _OVERHEAD_S)
         self._options = ("--redact",) if redact else ()
 
-    def _boot_args(self, path: str) -> tuple[str, ...]:
-        return (str(len(self._archive)), self._digest, self.nonce, path, *self._options)
+    @property
+    def _boot_args(self) -> tuple[str, ...]:
+        return (str(len(self._archive)), self._digest, self.nonce, *self._options)
 
     def direct(self, sudo: Sudo) -> Completed:
         """The collector on standard input, as root where sudo needs no password."""
-        command = _sh(_SH_STDIN, self.nonce, sudo.value, _BOOT_STDIN, *self._boot_args("-"))
+        command = _sh(_SH_STDIN, self.nonce, sudo.value, _BOOT_STDIN, "-", *self._boot_args)
         return self._connection.run(command, self._archive, self._limits)
 
-    def with_password(self, password: SecretStr) -> Completed:
+    def with_password(self, password: SecretStr) -> str:
         """The collector from a private directory, standard input left to the password."""
-        short = Limits(timeout_s=_OVERHEAD_S)
-        upload = self._connection.run(_sh(_SH_UPLOAD, self.nonce), self._archive, short)
-        found = re.search(rf"(?m)^FABRIC-DIR {self.nonce} (/[\w./-]+)$", _text(upload.stdout))
-        if found is None:
-            raise UnreachableError(
-                f"cannot write to a temporary directory: {_clean(_text(upload.stderr))}",
-                where=self._connection.name,
-            )
-        directory = found[1]
+        run, short = self._connection.run, Limits(timeout_s=_OVERHEAD_S)
+        folder = f"fabric-{secrets.token_hex(8)}"
         try:
-            args = self._boot_args(f"{directory}/fabric-collect.pyz")
-            prompt = f"[fabric {self.nonce}]"
-            command = _sh(_SH_SUDO, prompt, _BOOT_FILE, *args)
-            asker = _SudoPrompt(self._connection.name, prompt, password)
-            return asker.check(self._connection.run(command, b"", self._limits, asker))
+            size = str(len(self._archive))
+            upload = run(_sh(_SH_UPLOAD, folder, size), self._archive, short)
+            if upload.rc:
+                raise UnreachableError(
+                    f"cannot write to a temporary directory: {_clean(_text(upload.stderr))}",
+                    where=self._connection.name,
+                )
+            asker = _SudoPrompt(self._connection.name, f"[fabric {self.nonce}]", password)
+            command = _sh(_SH_SUDO, folder, asker.prompt, _BOOT_FILE, *self._boot_args)
+            answer = run(command, b"", self._limits, asker)
+            if self._frame(answer) is None:
+                asker.explain(answer)
+            return self.snapshot(answer)
         finally:
-            self._connection.run(_sh('rm -rf -- "$1"', directory), b"", short)
+            # It decides nothing: neither a snapshot that is here nor an error may be lost to it.
+            with contextlib.suppress(UnreachableError):
+                run(_sh(_SH_REMOVE, folder), b"", short)
+
+    def _frame(self, answer: Completed) -> re.Match[bytes] | None:
+        mark = f"{FRAME} {self.nonce}".encode()
+        return re.search(rb"(?m)^%s (\d{1,9}) ([0-9a-f]{64})\n" % mark, answer.stdout)
 
     def snapshot(self, answer: Completed) -> str:
-        """The framed JSON out of stdout, which may begin with a login banner."""
-        text = answer.stdout
-        frame = re.search(
-            rb"(?m)^%s %s (\d{1,9}) ([0-9a-f]{64})\n" % (FRAME.encode(), self.nonce.encode()), text
-        )
+        """The framed JSON out of stdout, which may begin with a login banner.
+
+        Written anew from the model, as ASCII: what the node sent may be printed on a terminal.
+        """
+        where, frame = self._connection.name, self._frame(answer)
         if frame is None:
-            said = _clean(_text(answer.stderr) or _text(text)) or "nothing"
+            said = _clean(_text(answer.stderr) or _text(answer.stdout)) or "nothing"
             raise UnreachableError(
                 f"no snapshot came back (exit status {answer.rc}); the node said: {said}",
-                where=self._connection.name,
+                where=where,
             )
-        body = text[frame.end() : frame.end() + int(frame[1])]
+        body = answer.stdout[frame.end() : frame.end() + int(frame[1])]
         if hashlib.sha256(body).hexdigest().encode() != frame[2]:
-            raise UnreachableError("the snapshot is damaged or cut", where=self._connection.name)
-        return body.decode("ascii", "replace")
+            raise UnreachableError("the snapshot is damaged or cut", where=where)
+        try:
+            snapshot = Snapshot.model_validate_json(body)
+        except ValidationError as error:
+            raise UnreachableError(
+                f"what came back is not a snapshot: {_clean(first_problem(error))}", where=where
+            ) from error
+        return json.dumps(snapshot.model_dump(mode="json")) + "\n"
 
 
 class _SudoPrompt:
     """Gives the password once, after our own prompt; a second prompt means it was wrong."""
 
     def __init__(self, name: str, prompt: str, password: SecretStr) -> None:
-        self._name, self._prompt, self._password = name, prompt.encode(), password
+        self.prompt, self._name, self._password = prompt, name, password
         self._given = False
 
     def __call__(self, stderr: bytes) -> bytes | None:
-        seen = stderr.count(self._prompt)
+        seen = stderr.count(self.prompt.encode())
         if seen > 1:
             raise UnreachableError(
                 "sudo refused the password", where=self._name, try_next="nothing was run as root"
@@ -170,17 +202,20 @@ class _SudoPrompt:
             return self._password.get_secret_value().encode() + b"\n"
         return None
 
-    def check(self, answer: Completed) -> Completed:
-        """Say why sudo refused, in its own words without the prompt."""
-        text = _text(answer.stderr).replace(self._prompt.decode(), "")
-        if "incorrect password" in text:
+    def explain(self, answer: Completed) -> None:
+        """Raise with sudo's reason, where sudo gave one. A login script may say anything else."""
+        text = _text(answer.stderr).replace(self.prompt, "\n")
+        said = " ".join(re.findall(_SUDO_SAYS, text))
+        if "incorrect password" in said:
             raise UnreachableError("sudo refused the password", where=self._name)
-        _refuse_hopeless(self._name, text)
+        _refuse_hopeless(self._name, said)
         if not self._given and answer.rc:
-            raise UnreachableError(f"sudo failed: {_clean(text)}", where=self._name)
-        return answer
+            raise UnreachableError(f"sudo failed: {_clean(said or text)}", where=self._name)
 
 
+_SUDO_SAYS = (
+    r"(?m)^(?:sudo: |Sorry, user |\S+ is not in the sudoers file|\S+ is not allowed to run sudo).*"
+)
 #: What sudo says where no password helps, and what the operator can do.
 _HOPELESS = (
     ("not in the sudoers file", "user may not use sudo", "add a sudoers rule or use --no-sudo"),

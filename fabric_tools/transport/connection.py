@@ -6,6 +6,7 @@ import os
 import selectors
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,14 @@ class Completed:
     rc: int
     stdout: bytes
     stderr: bytes
+
+
+def no_answer(name: str, limits: Limits) -> UnreachableError:
+    """The error for a command whose time is up."""
+    return UnreachableError(
+        f"no answer within {limits.timeout_s:.0f} s", where=name,
+        try_next="is the node hung? try `ssh HOST uptime`",
+    )  # fmt: skip
 
 
 #: Called with all of stderr so far after each piece; returns bytes to send, or None. May raise.
@@ -86,10 +95,7 @@ class Buffers:
     def check_time(self) -> None:
         """Raise when the time is up."""
         if time.monotonic() > self._deadline:
-            raise UnreachableError(
-                f"no answer within {self._limits.timeout_s:.0f} s", where=self._name,
-                try_next="is the node hung? try `ssh HOST uptime`",
-            )  # fmt: skip
+            raise no_answer(self._name, self._limits)
 
     def completed(self, rc: int) -> Completed:
         """The finished command."""
@@ -99,9 +105,15 @@ class Buffers:
 class PopenConnection:
     """Runs the command through a local program: ``sh -c`` here, or ``ssh HOST``."""
 
-    def __init__(self, name: str, argv: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: tuple[str, ...],
+        folder: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
         self.name = name
         self._argv = argv
+        self._folder = folder  # files that argv names; removed with the connection
 
     def run(
         self, command: str, stdin: bytes, limits: Limits, respond: Responder | None = None
@@ -127,7 +139,9 @@ class PopenConnection:
         return buffers.completed(proc.returncode)
 
     def close(self) -> None:
-        """Nothing is held between commands."""
+        """Nothing is held between commands but the folder."""
+        if self._folder:
+            self._folder.cleanup()
 
 
 class _Pump:

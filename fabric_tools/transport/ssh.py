@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import base64
 import getpass
 import itertools
 import logging
 import select
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import paramiko
 
 from fabric_tools.errors import UnreachableError, UsageError
-from fabric_tools.transport.connection import CHUNK, DRAIN_S, Buffers, Completed, Limits, Responder
-from fabric_tools.transport.known_hosts import RefuseUnknown, fingerprint, read_known_hosts
+from fabric_tools.transport.connection import (
+    CHUNK,
+    DRAIN_S,
+    Buffers,
+    Completed,
+    Limits,
+    Responder,
+    no_answer,
+)
+from fabric_tools.transport.known_hosts import OnlyTrusted, known_name, read_known_hosts
 from fabric_tools.transport.ssh_config import Hop, SshConfig
 
 CONNECT_TIMEOUT_S = 10.0
 AUTH_TIMEOUT_S = 20.0
+#: For all hops together, whatever the single steps would still be allowed.
+LOGIN_TIMEOUT_S = 90.0
 _MAX_HOPS = 8
 
 # paramiko logs what servers send (banners); without a handler of the application's own it would
@@ -35,15 +49,43 @@ class SshConnection:
         self._clients: list[paramiko.SSHClient] = []
         config = SshConfig(config_file)
         try:
-            self._client = self._connect(config, target, sock=None, depth=0)
+            with self._deadline(Limits(LOGIN_TIMEOUT_S)):
+                self._client = self._connect(config, target, sock=None, depth=0)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Close the connection and its jump hosts, the last one first."""
-        while self._clients:
-            self._clients.pop().close()
+        """Close the connection and its jump hosts.
+
+        The nearest first: closing what lies behind a hung one would send through it, and wait.
+        """
+        for client in self._clients:
+            client.close()
+
+    @contextmanager
+    def _deadline(self, limits: Limits) -> Iterator[None]:
+        """Cut the connection when the time is up: some waits of paramiko have no bound."""
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            for client in list(self._clients):
+                transport = client.get_transport()
+                if transport is not None:
+                    transport.close()
+
+        watch = threading.Timer(limits.timeout_s, cut)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        except (paramiko.SSHException, OSError, EOFError, UnreachableError) as error:
+            if late.is_set():
+                raise no_answer(self.name, limits) from error
+            raise
+        finally:
+            watch.cancel()
 
     def _connect(
         self, config: SshConfig, target: str, sock: paramiko.Channel | None, depth: int
@@ -55,13 +97,9 @@ class SshConnection:
             sock = self._jump(config, hop, depth)
         client = paramiko.SSHClient()
         self._clients.append(client)
-        known = read_known_hosts(hop.known_hosts)
-        trusted = client.get_host_keys()
-        for name, keys in known.keys.items():
-            for kind, key in keys.items():
-                trusted.add(name, kind, key)
-        client.set_missing_host_key_policy(RefuseUnknown(known))
-        _open(client, hop, sock)
+        known = read_known_hosts(hop.known_hosts, known_name(hop.hostname, hop.port))
+        client.set_missing_host_key_policy(OnlyTrusted(known))
+        _open(client, hop, sock, known.kinds)
         return client
 
     def _jump(self, config: SshConfig, hop: Hop, depth: int) -> paramiko.Channel | None:
@@ -83,13 +121,13 @@ class SshConnection:
         buffers = Buffers(self.name, limits)
         transport = self._client.get_transport()
         try:
-            if transport is None:
-                raise UnreachableError("connection is closed", where=self.name)
-            channel = transport.open_session(timeout=CONNECT_TIMEOUT_S)
-            with channel:
-                channel.settimeout(1.0)
-                channel.exec_command(command)
-                return _Pump(self.name, channel, stdin, buffers, respond).run()
+            with self._deadline(limits):
+                if transport is None:
+                    raise UnreachableError("connection is closed", where=self.name)
+                with transport.open_session(timeout=CONNECT_TIMEOUT_S) as channel:
+                    channel.settimeout(1.0)
+                    channel.exec_command(command)
+                    return _Pump(self.name, channel, stdin, buffers, respond).run()
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise UnreachableError(f"connection lost: {_words(error)}", where=self.name) from error
 
@@ -142,6 +180,8 @@ class _Pump:
                 return False
             try:
                 self._pending = self._pending[channel.send(bytes(self._pending[:CHUNK])) :]
+            except TimeoutError:  # nothing was sent; the deadline ends this
+                return False
             except OSError:  # the command has ended and does not want the rest
                 self._pending, self._input_ended = memoryview(b""), True
             return True
@@ -183,14 +223,16 @@ def _tunnel(client: paramiko.SSHClient, here: str, after: Hop) -> paramiko.Chann
             ("127.0.0.1", 0),
             timeout=CONNECT_TIMEOUT_S,
         )
-    except (paramiko.SSHException, OSError) as error:
+    except (paramiko.SSHException, OSError, EOFError) as error:
         raise UnreachableError(
-            f"jump host {here} does not reach {after.hostname}:{after.port}: {error}",
+            f"jump host {here} does not reach {after.hostname}:{after.port}: {_words(error)}",
             where=after.alias,
         ) from error
 
 
-def _open(client: paramiko.SSHClient, hop: Hop, sock: paramiko.Channel | None) -> None:
+def _open(
+    client: paramiko.SSHClient, hop: Hop, sock: paramiko.Channel | None, kinds: set[str]
+) -> None:
     """Connect, check the host key, authenticate with keys; every failure says which step it was."""
     user = hop.user or getpass.getuser()
     files = [str(path) for path in hop.identity_files if path.is_file()]
@@ -203,11 +245,13 @@ def _open(client: paramiko.SSHClient, hop: Hop, sock: paramiko.Channel | None) -
             key_filename=files or None,  # type: ignore[arg-type]  # a list is documented
             look_for_keys=not files and not hop.identities_only,
             allow_agent=not hop.identities_only,
+            pkey=_from_agent(hop),
             sock=sock,
             timeout=CONNECT_TIMEOUT_S,
             banner_timeout=CONNECT_TIMEOUT_S,
             auth_timeout=AUTH_TIMEOUT_S,
             channel_timeout=CONNECT_TIMEOUT_S,
+            transport_factory=lambda raw, **more: _prefer(paramiko.Transport(raw, **more), kinds),
         )
     except paramiko.SSHException as error:
         _raise_ssh(hop, user, files, error)
@@ -222,17 +266,34 @@ def _open(client: paramiko.SSHClient, hop: Hop, sock: paramiko.Channel | None) -
         ) from error  # fmt: skip
 
 
+def _prefer(transport: paramiko.Transport, kinds: set[str]) -> paramiko.Transport:
+    """Ask for a host key of a type that known_hosts has, as ssh does; any other looks changed."""
+    options = transport.get_security_options()
+    options.key_types = sorted(
+        options.key_types,
+        key=lambda kind: ("ssh-rsa" if kind.startswith("rsa-sha2-") else kind) not in kinds,
+    )
+    return transport
+
+
+def _from_agent(hop: Hop) -> paramiko.PKey | None:
+    """With IdentitiesOnly, the agent's key whose public half lies beside an identity file."""
+    if not hop.identities_only:
+        return None
+    wanted = set()
+    for path in hop.identity_files:
+        with suppress(OSError, IndexError, ValueError):
+            public = path if path.suffix == ".pub" else path.with_name(f"{path.name}.pub")
+            wanted.add(base64.b64decode(public.read_text().split()[1]))
+    if not wanted:
+        return None
+    with suppress(paramiko.SSHException):
+        return next((key for key in paramiko.Agent().get_keys() if key.asbytes() in wanted), None)
+    return None
+
+
 def _raise_ssh(hop: Hop, user: str, files: list[str], error: paramiko.SSHException) -> None:
-    """Say which step failed: the host key, the log-in, or the protocol."""
-    if isinstance(error, paramiko.BadHostKeyException):
-        name = hop.hostname if hop.port == 22 else f"[{hop.hostname}]:{hop.port}"
-        raise UnreachableError(
-            f"host key CHANGED: got {fingerprint(error.key)}, known_hosts has "
-            f"{fingerprint(error.expected_key)}",
-            where=hop.alias,
-            try_next="either the node was reinstalled or somebody is in between: compare at the "
-            f"console, then `ssh-keygen -R '{name}'`",
-        ) from error
+    """Say which step failed: the log-in or the protocol. The host key is refused by its policy."""
     if "No authentication methods available" in str(error):
         raise UnreachableError(
             f"host key is right, but there is no key to log in with as {user}", where=hop.alias,
@@ -240,10 +301,11 @@ def _raise_ssh(hop: Hop, user: str, files: list[str], error: paramiko.SSHExcepti
         ) from error  # fmt: skip
     if isinstance(error, paramiko.AuthenticationException):
         tried = ", ".join(files) if files else "the default keys"
-        agent = ", IdentitiesOnly: not the agent" if hop.identities_only else " and the agent's"
+        agent = ", IdentitiesOnly: no others" if hop.identities_only else " and the agent's"
         raise UnreachableError(
             f"no key accepted for user {user} (tried {tried}{agent})", where=hop.alias,
-            try_next="check User and IdentityFile; a key with a passphrase must be in the agent",
+            try_next="check User and IdentityFile; a key with a passphrase must be in the agent "
+            "(with IdentitiesOnly, its .pub beside it)",
         ) from error  # fmt: skip
     raise UnreachableError(
         f"no SSH connection to {hop.hostname}:{hop.port}: {_words(error)}", where=hop.alias,

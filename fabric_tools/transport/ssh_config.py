@@ -107,7 +107,8 @@ class SshConfig:
 def split_target(target: str) -> tuple[str | None, str, int | None]:
     """``user@host:port`` (user and port optional, IPv6 in brackets) into its parts."""
     match = re.fullmatch(
-        r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:@\[\]-][^\s:@\[\]]*))"
+        r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]"
+        r"|(?P<host>[^\s:@\[\]-][^\s:@\[\]]*))"
         r"(?::(?P<port>\d+))?",
         target,
     )
@@ -163,10 +164,9 @@ def _read(path: Path, depth: int) -> str:
         keyword = words[0].lower()
         if keyword in ("host", "match"):
             in_block = True
-        if keyword == "match" and (refused := re.search(r"(?i)\b(exec|user)\b", line)):
-            # user: paramiko's file does not know the user that was given with the host.
+        if keyword == "match" and (refused := _refused_criterion(words[1:])):
             raise UsageError(
-                f"Match {refused[1].lower()} is not honoured by the built-in transport",
+                f"Match {refused} is not honoured by the built-in transport",
                 where=f"{path}:{number}", try_next=_WAY_OUT,
             )  # fmt: skip
         if keyword != "include":
@@ -184,9 +184,28 @@ def _read(path: Path, depth: int) -> str:
     return "\n".join(lines)
 
 
+def _refused_criterion(rest: list[str]) -> str:
+    """The first criterion that paramiko would evaluate wrongly or take for true.
+
+    ``user`` is one: the file does not know the user that was given with the host.
+    """
+    words = iter(re.split(r"[\s=]+", rest[0].lower()) if rest else ())
+    for word in words:
+        name = word.removeprefix("!").strip('"')
+        if name in ("host", "originalhost", "localuser"):
+            next(words, "")  # its patterns
+        elif name not in ("all", "canonical", "final"):
+            return name
+    return ""
+
+
 def _included(patterns: str) -> list[Path]:
+    try:
+        names = shlex.split(patterns)
+    except ValueError as error:
+        raise UsageError(f"Include {patterns}: {error}", try_next=_WAY_OUT) from error
     found: list[Path] = []
-    for pattern in shlex.split(patterns):
+    for pattern in names:
         path = Path(pattern).expanduser()
         full = path if path.is_absolute() else Path("~/.ssh").expanduser() / path
         found += [Path(name) for name in sorted(glob.glob(str(full)))]
