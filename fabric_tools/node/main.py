@@ -78,19 +78,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _write_private(path: str, text: str) -> int:
     """Written beside and renamed, so that a full disk leaves an earlier snapshot as it was."""
-    path, part = os.path.realpath(path), ""
-    if os.path.exists(path) and not os.path.isfile(path):
+    part, real = "", os.path.realpath(path)  # a link is followed, not replaced
+    if os.path.exists(real) and not os.path.isfile(real):
         sys.stderr.write("fabric-collect: %s: not a regular file\n" % path)
         return USAGE
     try:
-        folder, name = os.path.split(path)
+        folder, name = os.path.split(real)
         # Made with a name that nobody can guess, exclusively and with mode 0600.
         handle, part = tempfile.mkstemp(".part", ".%s." % name, folder or ".")
         with os.fdopen(handle, "w", encoding="ascii") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(part, path)
+        os.replace(part, real)
     except OSError as error:
         if part and os.path.exists(part):
             os.unlink(part)

@@ -246,3 +246,13 @@ def test_files(tmp_path: Path) -> None:
     assert read_file(str(tmp_path), 1, 3).status == "failed"
     os.mkfifo(tmp_path / "fifo")
     assert read_file(str(tmp_path / "fifo"), 0.3, 3).status == "timeout"
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "c.pyz").write_bytes(table(("true",)))
+    done = subprocess.run(
+        [sys.executable, "c.pyz", "-o", "/dev/full"],
+        cwd=tmp_path, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and b"not a regular file" in done.stderr
+    assert not Path("/dev/full").is_file()
