@@ -108,20 +108,19 @@ def parse(
 ) -> int:
     """Print the facts in one tool's output as JSON; exit 3 with the reason if it is not understood.
 
-    KIND is a probe's id (see `fabric-tools probes`) or a parser's name; an unknown one lists them.
+    KIND is a probe's id (see `fabric-tools probes`) or a tool's name; an unknown one lists all.
     """
     import sys
 
     from fabric_tools.parsers.base import ParseError
-    from fabric_tools.parsers.sources import KINDS, PROBE_PARSERS
+    from fabric_tools.parsers.kinds import KINDS, parser_of
     from fabric_tools.report.jsontext import render
     from fabric_tools.report.text import printable
 
-    parser = KINDS.get(kind) or PROBE_PARSERS.get(kind)
-    if parser is None:
-        raise UsageError(f"no kind {kind!r}; there are {', '.join(KINDS)}, and every probe's id")
+    if kind not in KINDS:
+        raise UsageError(f"no kind {kind!r}; there are {', '.join(KINDS)}")
     try:
-        print(render(parser(_text(file)), exclude={"probe"}))
+        print(render(parser_of(kind)(_text(file)), exclude={"probe"}))
     except ParseError as error:
         print(f"fabric-tools: {file}: {printable(str(error))}", file=sys.stderr)
         return Exit.UNKNOWN

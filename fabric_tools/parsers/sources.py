@@ -1,4 +1,4 @@
-"""Which probe answers for which fact, and the kinds that ``fabric-tools parse`` knows."""
+"""Which probe answers for which fact."""
 
 from __future__ import annotations
 
@@ -84,31 +84,3 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
 
 #: Facts for which every source counts, not only the best (see ``reader``).
 COMBINED: tuple[type[Fact], ...] = (facts.SmiAnswer, facts.KernelLogs)
-
-#: The parser of each probe's output, for ``fabric-tools parse``.
-PROBE_PARSERS: dict[str, Parser] = {
-    source.probe: source.parse
-    for kind, sources in SOURCES.items()
-    if kind is not facts.SmiAnswer
-    for source in sources
-}
-
-#: Other names for the parsers, for outputs that are no probe's.
-KINDS: dict[str, Parser] = {
-    "smi_q_xml": smi_xml.parse_gpu_inventory_xml,
-    "smi_q": smi_text.parse_gpu_inventory_text,
-    "smi_answer": smi_answer.parse_smi_answer,
-    "smi_version": smi_version.parse_smi_version,
-    "topo": topo.parse_topology,
-    "nvlink": nvlink.parse_nvlink_status,
-    "nvml": nvml.parse_nvml,
-    "nvidia_module": nvidia_module.parse_loaded_module,
-    "kernel_modules": kernel_modules.parse_kernel_modules,
-    "fabricmanager_version": fabricmanager.parse_fabricmanager_version,
-    "unit": systemd.parse_unit_state,
-    "kernel_log": kernel_log.parse_kernel_log,
-    "lspci": lspci.parse_pci_devices,
-    "dmi_product": host.parse_dmi_product,
-    "os_release": host.parse_os_release,
-    "kernel_release": host.parse_kernel_release,
-}
