@@ -163,14 +163,19 @@ def test_a_signal_ends_the_collector_and_all_it_started(
     escapes = ESCAPES.format(mark=mark) + "time.sleep(60)"
     path = tmp_path / "c.pyz"
     path.write_bytes(table(*[("python3", "-c", escapes)] * 6))
+    # These tests may themselves run under nohup or in the background, with signals ignored.
+    default = ["env", "--default-signal=INT,TERM,HUP"]
     collector = subprocess.Popen(
-        [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*default, sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert soon(lambda: len([pid for pid in running(mark) if comm(pid) == "sleep"]) == 4)
     began = time.monotonic()
     collector.send_signal(number)
     collector.send_signal(number)  # an impatient user
-    out, err = collector.communicate(timeout=30)
+    try:
+        out, err = collector.communicate(timeout=30)
+    finally:
+        collector.kill()
     assert time.monotonic() - began < 3
     assert (collector.returncode, out, err) == (128 + number, b"", b"")
     assert soon(lambda: not running(mark))
