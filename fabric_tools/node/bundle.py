@@ -13,6 +13,7 @@ _FILES = (
     "__init__.py",
     "probes.py",
     "node/__init__.py",
+    "node/processes.py",
     "node/run.py",
     "node/collector.py",
     "node/nvml.py",

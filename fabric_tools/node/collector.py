@@ -13,6 +13,7 @@ from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from fabric_tools import __version__
 from fabric_tools.node.nvml import EXIT_ABSENT, EXIT_DENIED
+from fabric_tools.node.processes import sweep
 from fabric_tools.node.run import (
     Outcome,
     Stop,
@@ -21,7 +22,6 @@ from fabric_tools.node.run import (
     outcome_json,
     read_file,
     run_bounded,
-    sweep,
 )
 from fabric_tools.probes import PROBES, Probe
 

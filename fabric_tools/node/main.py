@@ -13,8 +13,8 @@ from typing import Any, List, Optional
 
 from fabric_tools import __version__
 from fabric_tools.node import collector, nvml
+from fabric_tools.node.processes import adopt_orphans
 from fabric_tools.node.redact import redact_snapshot
-from fabric_tools.node.run import adopt_orphans
 
 FRAME = "FABRIC-COLLECT"
 USAGE = 2

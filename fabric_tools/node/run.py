@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
-import signal
 import subprocess
-import threading
 import time
-from functools import lru_cache
-from typing import Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
-#: Seconds between TERM and KILL, for the kernel to reap, for finding what was left behind, and for
-#: a dead command's pipes. Their sum stays below the 1 s that a probe may cost beyond its timeout.
-TERM_GRACE_S = 0.3
-REAP_S = 0.15
-SWEEP_S = 0.15
+from fabric_tools.node import processes
+
+#: Seconds for the pipes of a dead command. With the waits of ``processes`` it stays below the 1 s
+#: that a probe may cost beyond its timeout.
 DRAIN_S = 0.25
 STDERR_MAX_BYTES = 64 * 1024
 _CHUNK = 65536
-_PR_SET_CHILD_SUBREAPER = 36
 
 #: True when the run is to be given up.
 Stop = Callable[[], bool]
@@ -29,15 +23,6 @@ Stop = Callable[[], bool]
 def never() -> bool:
     """The ``Stop`` of a run that nobody can interrupt."""
     return False
-
-
-CLEAN_ENV = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "LC_ALL": "C",
-    "LANG": "C",
-    "HOME": "/",
-    "TERM": "dumb",
-}
 
 
 class Outcome(NamedTuple):
@@ -67,16 +52,15 @@ def run_bounded(
     """
     began = time.monotonic()
     try:
-        proc = _start(argv, pass_fds)
+        proc = processes.start(argv, pass_fds)
     except OSError as error:
         return Outcome(_start_status(error), None, b"", b"", 0.0, _errno_text(argv[0], error))
     with proc.stdout as out, proc.stderr as err:  # type: ignore[union-attr]
         reader = _Reader(out.fileno(), err.fileno(), max_bytes)
         why = reader.read_until(proc, began + timeout_s, stop)
-        note = "" if why == "end" else _end(proc)
+        note = "" if why == "end" else processes.end(proc)
     if proc.poll() is not None:  # one that cannot be killed stays known, it is no orphan
-        with _lock:
-            _running.discard(proc.pid)
+        processes.forget(proc)
     took = time.monotonic() - began
     return _outcome(proc.poll(), why, note, reader, took, timeout_s, accept_rc)
 
@@ -167,140 +151,6 @@ def _await_exit(proc: "subprocess.Popen[bytes]", deadline: float, stop: Stop) ->
             if left <= 0:
                 return "timeout"
     return "stopped"
-
-
-# What a probe leaves behind, and whose it is. Each command is made the one that inherits the
-# orphans of its own descendants, so as long as it lives everything it started lies below it,
-# however often that forked, whatever session or environment it took. When it has died, the
-# collector inherits them (``adopt_orphans``): a child of the collector that no probe is, is left
-# over from a probe that has ended. All this is read from /proc/PID/stat; other files there take
-# locks that a process stuck in the kernel may hold.
-_lock = threading.Lock()
-_running: Set[int] = set()
-_adopting = False
-
-
-@lru_cache(maxsize=None)
-def _prctl() -> Callable[..., int]:
-    try:
-        import ctypes
-
-        call = ctypes.CDLL(None).prctl
-        call.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
-        return call
-    except (ImportError, OSError, AttributeError):  # then only process tree and session are known
-        return lambda *_: -1
-
-
-def adopt_orphans() -> None:
-    """Make this process inherit what ended probes leave. It must have no children but probes."""
-    global _adopting
-    _adopting = _prctl()(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-
-
-def _start(argv: Sequence[str], pass_fds: Tuple[int, ...]) -> "subprocess.Popen[bytes]":
-    prctl = _prctl()
-    # Under the lock, or a sweep would take a command that is just starting for an orphan.
-    with _lock:
-        proc = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=CLEAN_ENV,
-            cwd="/",
-            start_new_session=True,
-            pass_fds=pass_fds,
-            # One system call through a function that is loaded: no lock another thread may hold.
-            preexec_fn=lambda: prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),
-        )
-        _running.add(proc.pid)
-    return proc
-
-
-def _end(proc: "subprocess.Popen[bytes]") -> str:
-    """TERM, then KILL the command and whatever it started. Never waits without bound."""
-    if proc.poll() is None:
-        _signal_group(proc.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            proc.wait(TERM_GRACE_S)
-    if proc.poll() is None:
-        proc.send_signal(signal.SIGSTOP)  # it starts no more while the rest is looked for
-    killed = sweep(proc.pid)
-    note = "; killed %d process(es) left behind" % len(killed) if killed else ""
-    if proc.poll() is None:
-        _signal_group(proc.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            proc.wait(REAP_S)
-    if proc.poll() is None:
-        note += "; it could not be killed (pid %d, state %s)" % (proc.pid, _state(proc.pid))
-    return note
-
-
-def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-
-
-def sweep(probe: Optional[int] = None) -> Set[int]:
-    """KILL what ``probe`` started, and what ended probes left; the process ids.
-
-    Again until nothing new is found: what is being killed may just have forked.
-    """
-    deadline = time.monotonic() + SWEEP_S
-    killed = set()  # type: Set[int]
-    with _lock:
-        while time.monotonic() < deadline:
-            new = _left_by(probe, deadline) - killed
-            if not new:
-                break
-            for number in new:
-                with contextlib.suppress(OSError):
-                    os.kill(number, signal.SIGKILL)
-            killed |= new
-    return killed
-
-
-def _left_by(probe: Optional[int], deadline: float) -> Set[int]:
-    children = {}  # type: Dict[int, Set[int]]
-    dead, more = set(), set()  # type: Set[int], Set[int]
-    for pid, state, parent, session in _processes(deadline):
-        children.setdefault(parent, set()).add(pid)
-        if state in "ZX":
-            dead.add(pid)
-        if session == probe:
-            more.add(pid)
-    if probe is not None:
-        more.add(probe)
-    if _adopting:
-        orphans = children.get(os.getpid(), set()) - _running
-        for pid in orphans & dead:
-            with contextlib.suppress(OSError):
-                os.waitpid(pid, os.WNOHANG)
-        more |= orphans
-    found = set()  # type: Set[int]
-    while more:
-        found |= more
-        more = {child for pid in more for child in children.get(pid, ())} - found
-    return found - dead - {probe}
-
-
-def _processes(deadline: float) -> Iterator[Tuple[int, str, int, int]]:
-    """Id, state, parent and session of every process, as many as can be read in time."""
-    for name in os.listdir("/proc"):
-        if name.isdigit() and time.monotonic() < deadline:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                with open("/proc/%s/stat" % name, encoding="ascii", errors="replace") as handle:
-                    words = handle.read().rpartition(")")[2].split()
-                yield int(name), words[0], int(words[1]), int(words[3])
-
-
-def _state(pid: int) -> str:
-    try:
-        with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as handle:
-            return handle.read().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return "?"
 
 
 def _start_status(error: OSError) -> str:

@@ -111,7 +111,11 @@ def test_a_child_that_keeps_the_output_open_makes_it_cut(mark: str) -> None:
 
 def in_a_collector(code: str) -> list[str]:
     """The lines that ``code`` prints in a process that adopts the orphans of its probes."""
-    start = "import sys, threading\nfrom fabric_tools.node import run\nrun.adopt_orphans()\n"
+    start = (
+        "import sys, threading\n"
+        "from fabric_tools.node import processes, run\n"
+        "processes.adopt_orphans()\n"
+    )
     done = subprocess.run(python(start + code), capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
@@ -145,10 +149,10 @@ def test_orphans_are_reaped_and_swept_at_the_end(mark: str) -> None:
         "print('x', flush=True)", ""))  # fmt: skip
     lines = in_a_collector(
         f"print(run.run_bounded({quiet!r}, 9, 99).status)\n"
-        "print(len(run.sweep()))\n"
+        "print(len(processes.sweep()))\n"
         "import os, time\n"
         "for _ in range(500):\n"
-        "    run.sweep(); time.sleep(0.01)\n"
+        "    processes.sweep(); time.sleep(0.01)\n"
         "    try: os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)\n"
         "    except ChildProcessError: print('no children'); break"
     )
