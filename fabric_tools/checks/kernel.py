@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fabric_tools.checks.pci import gpus_on_bus
+from fabric_tools.checks.pci import gpus_on_bus, no_switches
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check
 from fabric_tools.checks.xid_table import (
     HARDWARE,
@@ -21,7 +21,6 @@ from fabric_tools.models.facts import (
     PciDevices,
     XidEvent,
 )
-from fabric_tools.models.platform import PlatformSpec
 from fabric_tools.models.verdict import Evidence, Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -64,7 +63,8 @@ def _doubt(logs: KernelLogs, release: KernelRelease | Missing) -> tuple[str, Evi
         elif log.lost_line:
             reasons.append(("the log says that messages were lost", at(log, log.lost_line)))
         elif not log.driver_loading:
-            reasons.append(("the nvidia module never announced itself: the log is cut", here))
+            why = "the nvidia module never announced itself: not loaded, or the log is cut"
+            reasons.append((why, here))
         elif isinstance(release, Missing) and release.recorded:
             reasons.append((f"the running kernel is not known: {release.reason}", here))
         elif not isinstance(release, Missing) and log.kernel != release.release:
@@ -145,18 +145,13 @@ def xid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]
     yield _summary(logs, release, "no Xid of class hardware or reset", events)
 
 
-def _no_switches(spec: PlatformSpec) -> str:
-    count = spec.fabric.nvswitch_count
-    return f"no NVSwitch on this platform ({count.source})" if count.value == 0 else ""
-
-
 @check(
     "kernel.sxid",
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="no fatal NVSwitch error since boot",
     remedy="a lost GPU takes its links down: look at kernel.xid first; else drain, reset all GPUs "
     "with the fabric manager stopped, reboot; RMA if it returns",
-    not_applicable=_no_switches,
+    not_applicable=no_switches,
 )
 def sxid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]:
     """NVSwitch errors that the kernel calls Fatal; Non-fatal ones are a warning."""

@@ -62,7 +62,8 @@ def gpu_count(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
     yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, evidence)
 
 
-def _no_switches(spec: PlatformSpec) -> str:
+def no_switches(spec: PlatformSpec) -> str:
+    """Why a check about NVSwitches does not apply, or nothing."""
     count = spec.fabric.nvswitch_count
     return f"no NVSwitch on this platform ({count.source})" if count.value == 0 else ""
 
@@ -72,7 +73,7 @@ def _no_switches(spec: PlatformSpec) -> str:
     phases=(Phase.PREFLIGHT,),
     title="every NVSwitch is on the PCI bus",
     remedy="power cycle; in a VM pass every NVSwitch through; else call the vendor",
-    not_applicable=_no_switches,
+    not_applicable=no_switches,
 )
 def nvswitch_count(pci: PciDevices, want: FabricSpec) -> Iterator[Finding]:
     """Counts NVSwitches by exact PCI id.

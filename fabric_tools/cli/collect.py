@@ -45,9 +45,8 @@ def collect(
         from fabric_tools.node.bundle import zipapp_bytes
 
         write_private(save_collector, zipapp_bytes())
-        print(
-            f"wrote {save_collector}: on the node, `python3 {save_collector.name} > snapshot.json`"
-        )
+        command = f"sudo python3 {save_collector.name} --redact > snapshot.json"
+        print(f"wrote {save_collector}: on the node, `{command}`")
         return 0
     if (host is None) == (not local):
         raise UsageError("give one of --host or --local", where="collect")
