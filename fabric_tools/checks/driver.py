@@ -16,7 +16,7 @@ from fabric_tools.models.facts import (
     SmiAnswer,
     SmiVersion,
 )
-from fabric_tools.models.platform import PlatformSpec
+from fabric_tools.models.platform import NvlinkSpec, PlatformSpec
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -159,10 +159,13 @@ def _is_part_of(nvml: str, module: str) -> bool:
     remedy="two versions of the library are installed, or the node changed while it was read: "
     "collect again, then look for a second libnvidia-ml.so.1",
 )
-def nvml_agrees(inventory: GpuInventory, nvml: NvmlInventory | Missing) -> Iterator[Finding]:
+def nvml_agrees(
+    inventory: GpuInventory, nvml: NvmlInventory | Missing, want: NvlinkSpec
+) -> Iterator[Finding]:
     """Two sources of the same facts must agree: driver, GPUs, ECC, row remap, PCIe, fabric state.
 
-    A call that NVML refuses for another reason than "Not Supported" is UNKNOWN; a lost GPU fails.
+    On a platform that uses all NVLinks, one that NVML calls down fails. A call that NVML refuses
+    for another reason than "Not Supported" is UNKNOWN; a lost GPU fails.
 
     A folder of outputs saved by hand has no NVML reading: that is a warning, not a proof.
     """
@@ -175,7 +178,7 @@ def nvml_agrees(inventory: GpuInventory, nvml: NvmlInventory | Missing) -> Itera
             remedy = "read the node with fabric-collect.pyz to have both"
             yield Finding(NODE, Status.WARN, expected, actual, (at(inventory),), remedy)
         return
-    differ, refused = list(_differences(inventory, nvml)), _refusals(nvml)
+    differ, refused = list(_differences(inventory, nvml, want)), _refusals(nvml)
     status = Status.FAIL if differ else Status.UNKNOWN if refused else Status.PASS
     actual = "; ".join((differ or refused)[:6]) or f"{len(nvml.gpus)} GPUs, {nvml.driver_version}"
     yield Finding(NODE, status, expected, actual, (at(nvml), at(inventory)))
@@ -186,7 +189,7 @@ _NO_SUCH_THING = ("Not Supported", "Function Not Found")
 _LOST = ("GPU is lost", "GPU requires restart", "GPU requires reset")
 
 
-def _differences(inventory: GpuInventory, nvml: NvmlInventory) -> Iterator[str]:
+def _differences(inventory: GpuInventory, nvml: NvmlInventory, want: NvlinkSpec) -> Iterator[str]:
     if inventory.driver_version != nvml.driver_version:
         yield f"driver {inventory.driver_version} and {nvml.driver_version}"
     library, driver = nvml.nvml_version, nvml.driver_version
@@ -200,11 +203,14 @@ def _differences(inventory: GpuInventory, nvml: NvmlInventory) -> Iterator[str]:
     for gpu in nvml.gpus:
         if not gpu.reachable:
             yield f"NVML cannot reach GPU {gpu.index}"
+        links = gpu.nvlinks_active or ()
+        if False in links and links.count(True) < want.links_per_gpu.value:
+            yield f"NVML calls {links.count(False)} NVLinks of GPU {gpu.index} down"
     smi = {gpu.uuid: gpu for gpu in inventory.gpus}
     lib = {gpu.uuid: gpu for gpu in nvml.gpus if gpu.reachable}
-    for uuid in sorted(str(u) for u in smi.keys() ^ lib.keys()):
+    for uuid in sorted(smi.keys() ^ lib.keys(), key=str):
         yield f"{uuid} only in {'nvidia-smi' if uuid in smi else 'NVML'}"
-    for uuid in sorted(str(u) for u in smi.keys() & lib.keys()):
+    for uuid in sorted(smi.keys() & lib.keys(), key=str):
         for name, (mine, theirs) in _pairs(smi[uuid], lib[uuid]).items():
             if mine is not None and theirs is not None and mine != theirs:
                 yield f"{uuid}: {name} {mine} and {theirs}"
