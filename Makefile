@@ -35,11 +35,15 @@ demo: $(RUNTIME) ## judge the recorded nodes in examples/, without a node
 	@tools/demo
 
 .PHONY: test
-test: lint types contract docs-check test-unit test-ssh test-wheel test-pythons ## everything that CI runs
+test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-pythons ## everything that CI runs
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
-	$(PY) -m pytest tests -m 'not ssh and not slow' -n $(WORKERS)
+	$(PY) -m pytest tests -m 'not cli and not ssh and not slow' -n $(WORKERS)
+
+.PHONY: test-cli
+test-cli: $(DEV) ## the commands as an operator starts them
+	$(PY) -m pytest tests -m cli -n $(WORKERS)
 
 .PHONY: test-ssh
 test-ssh: $(DEV) ## the tests that reach a node, over a real sshd
@@ -49,6 +53,10 @@ test-ssh: $(DEV) ## the tests that reach a node, over a real sshd
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there
 	$(PY) -m pytest tests/packaging -m slow
+
+.PHONY: test-big
+test-big: $(DEV) ## every parser within its time and memory on texts of 10 MB
+	$(PY) -m pytest tests/parsers/test_big.py -m slow -n $(WORKERS)
 
 .PHONY: test-pythons
 test-pythons: $(DEV) ## the collector on Python 3.9 to 3.13, the controller on 3.11 to 3.13

@@ -1,82 +1,138 @@
-"""Which platform is this node? By exact product, PCI id and chassis; never by the nearest match."""
+"""Which platform is this node? By exact product, PCI id, chassis and count; never the nearest."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fabric_tools.checks.pci import gpus_on_bus
-from fabric_tools.models.facts import DmiProduct, GpuInventory, PciDevices
-from fabric_tools.models.platform import PlatformSpec
+from fabric_tools.models.facts import DmiProduct, GpuRosters, PciDevices
+from fabric_tools.models.inventory import HostVars
+from fabric_tools.models.platform import PlatformSpec, SiteSpec, Sourced, Target
 from fabric_tools.models.report import PlatformChoice
+from fabric_tools.models.system import Virtualization
 from fabric_tools.parsers.reader import Facts, Missing
+
+_DECLARE = "name the platform with --platform"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the node showed of itself. ``gpus`` is the greatest number that any source listed."""
+
+    products: frozenset[str]
+    ids: frozenset[str]
+    gpus: int
+    switches: frozenset[str]
+    chassis: str | None
+    virtual: bool
+
+    def __str__(self) -> str:
+        chassis = f"chassis {self.chassis}" if self.chassis else "chassis not recorded"
+        number = f"{self.gpus} GPU{'s' if self.gpus != 1 else ''}" if self.gpus else "no GPU"
+        where = f"{chassis}, a virtual machine" if self.virtual else chassis
+        return ", ".join([*sorted(self.products), *sorted(self.ids), number, where])
 
 
 def choose_platform(
-    facts: Facts, platforms: dict[str, PlatformSpec], declared: str | None
-) -> tuple[PlatformSpec | None, PlatformChoice]:
-    """The platform file to judge by, and why; None where the node cannot be told.
+    facts: Facts, platforms: dict[str, PlatformSpec], site: HostVars
+) -> tuple[Target | None, PlatformChoice]:
+    """What to judge the node by, and why; None where it cannot be told.
 
-    ``declared`` must be a key of ``platforms``. A node without any recorded GPU cannot be told.
+    A platform that the site declares must be a key of ``platforms``. A node without any recorded
+    GPU cannot be told.
     """
-    if declared is not None:
-        spec = platforms[declared]
-        return spec, PlatformChoice(id=spec.id, title=spec.title, why="declared")
-    products, ids = _seen_gpus(facts)
-    dmi = facts.get(DmiProduct)
-    chassis = None if isinstance(dmi, Missing) else dmi.product_name
-    if not products and not ids:
-        why = f"no GPU was seen: {_why_none(facts)}"
-        return None, PlatformChoice(why=f"{why}; name the platform with --platform")
-    fits = [spec for spec in platforms.values() if _fits(spec, products, ids, chassis)]
-    shown = ", ".join([*sorted(products), *sorted(ids)])
-    if fits and chassis is None and _alike(fits):
-        names = ", ".join(spec.id for spec in fits)
-        why = f"detected: {shown}; chassis not recorded, and {names} have the same values"
-        chosen = next((spec for spec in fits if not spec.match.dmi_products), fits[0])
-        return chosen, PlatformChoice(id=chosen.id, title=chosen.title, why=why)
-    if len(fits) == 1:
-        why = f"detected: {shown} in chassis {chassis}"
-        return fits[0], PlatformChoice(id=fits[0].id, title=fits[0].title, why=why)
-    if not fits:
-        why = f"no platform file for {shown} in chassis {chassis or 'not recorded'}"
+    seen = _look(facts)
+    if site.platform is not None:
+        spec, why = platforms[site.platform], "declared"
     else:
-        why = f"{shown} fits several platform files: {', '.join(spec.id for spec in fits)}"
-    return None, PlatformChoice(why=f"{why}; name it with --platform")
+        found, why = _detect(seen, platforms, site)
+        if found is None:
+            return None, PlatformChoice(why=why)
+        spec = found
+    target, doubt = _target(spec, seen, site)
+    if target is None:
+        return None, PlatformChoice(why=f"{spec.id} ({why}): {doubt}")
+    return target, PlatformChoice(id=spec.id, title=spec.title, why=why)
 
 
-def _why_none(facts: Facts) -> str:
-    """Why neither the driver nor the bus showed a GPU."""
-    found = (facts.get(GpuInventory), facts.get(PciDevices))
-    reasons = [fact.reason if isinstance(fact, Missing) else f"none in {fact.probe}"
-               for fact in found]  # fmt: skip
-    return "; ".join(reasons)
+def _look(facts: Facts) -> Seen:
+    rosters, pci, dmi = facts.get(GpuRosters), facts.get(PciDevices), facts.get(DmiProduct)
+    virt = facts.get(Virtualization)
+    lists = () if isinstance(rosters, Missing) else rosters.rosters
+    devices = () if isinstance(pci, Missing) else pci.devices
+    gpus = [] if isinstance(pci, Missing) else gpus_on_bus(pci)
+    return Seen(
+        products=frozenset(g.product for item in lists for g in item.gpus if g.product),
+        ids=frozenset(d.vendor_device for d in gpus if d.vendor_device),
+        gpus=max([len(gpus), *(len(item.gpus) for item in lists)]),
+        switches=frozenset(d.vendor_device for d in devices if d.vendor_device),
+        chassis=None if isinstance(dmi, Missing) else dmi.product_name,
+        virtual=not isinstance(virt, Missing) and virt.virtual,
+    )
 
 
-def _seen_gpus(facts: Facts) -> tuple[set[str], set[str]]:
-    """Product names from the driver and PCI ids from the bus."""
-    inventory, pci = facts.get(GpuInventory), facts.get(PciDevices)
-    products, ids = set(), set()
-    if not isinstance(inventory, Missing):
-        products = {gpu.product for gpu in inventory.gpus if gpu.product}
-    if not isinstance(pci, Missing):
-        ids = {device.vendor_device for device in gpus_on_bus(pci) if device.vendor_device}
-    return products, ids
+def _detect(
+    seen: Seen, platforms: dict[str, PlatformSpec], site: HostVars
+) -> tuple[PlatformSpec | None, str]:
+    if not seen.products and not seen.ids:
+        return None, f"no GPU was seen; {_DECLARE}"
+    models = [spec for spec in platforms.values() if _is_model(spec, seen)]
+    fits = [spec for spec in models if _is_chassis(spec, seen)]
+    if not fits:
+        return None, f"no platform file for {seen}; {_DECLARE}"
+    whole = [spec for spec in fits if not _too_few(spec, seen, site)]
+    if not whole:
+        board = next((spec for spec in fits if not spec.match.dmi_products), fits[0])
+        return None, f"{seen}: {_too_few(board, seen, site)}"
+    if len(whole) == 1:
+        return whole[0], f"detected: {seen}"
+    names = ", ".join(spec.id for spec in whole)
+    if seen.chassis is None and _alike(whole):
+        chosen = next((spec for spec in whole if not spec.match.dmi_products), whole[0])
+        return chosen, f"detected: {seen}, and {names} have the same values"
+    return None, f"{seen} fits several platform files: {names}; {_DECLARE}"
 
 
-def _fits(spec: PlatformSpec, products: set[str], ids: set[str], chassis: str | None) -> bool:
-    match = spec.match
-    if not products <= set(match.gpu_products) or not ids <= set(match.gpu_pci_ids):
-        return False
-    if chassis is None:  # an unknown chassis decides nothing
+def _is_model(spec: PlatformSpec, seen: Seen) -> bool:
+    models = spec.gpu.models.value
+    return seen.products <= set(models.values()) and seen.ids <= set(models)
+
+
+def _is_chassis(spec: PlatformSpec, seen: Seen) -> bool:
+    if seen.chassis is None:  # an unknown chassis decides nothing
         return True
-    if match.dmi_products and chassis not in match.dmi_products:
-        return False
-    return chassis not in match.not_dmi_products
+    if spec.match.dmi_products:
+        return seen.chassis in spec.match.dmi_products
+    return seen.chassis not in spec.match.not_dmi_products
+
+
+def _too_few(spec: PlatformSpec, seen: Seen, site: HostVars) -> str:
+    """Why this may be another board or a part of one, or "".
+
+    A board that lost some of its GPUs is still that board. But the same GPU is also sold on smaller
+    boards and handed out one by one to virtual machines: half a board or less, in a chassis that
+    does not say what it is and without the board's NVSwitches, is not taken for a sick whole one.
+    """
+    number = spec.gpu.count.value
+    if number is None or site.gpu_count is not None or seen.gpus * 2 > number:
+        return ""
+    if seen.chassis in spec.match.dmi_products:
+        return ""
+    if spec.fabric.nvswitch_pci_id.value in seen.switches and not seen.virtual:
+        return ""
+    return (
+        f"{spec.id} has {number} GPUs, so this is another board or a part of one; declare "
+        f"gpu_count in the inventory, or {_DECLARE}"
+    )
 
 
 def _alike(fits: list[PlatformSpec]) -> bool:
-    """Whether it makes no difference for any check which of these files is taken."""
-    values = [
-        spec.model_dump(include={"gpu", "nvlink", "fabric", "os"}, mode="json") for spec in fits
-    ]
+    """Whether it makes no difference for any check which of these files is taken.
+
+    The NICs of a chassis are left out: the file without them asks the inventory.
+    """
+    sections = {"gpu", "nvlink", "fabric", "driver", "os"}
+    values = [spec.model_dump(include=sections, mode="json") for spec in fits]
     return all(_values(item) == _values(values[0]) for item in values)
 
 
@@ -87,3 +143,40 @@ def _values(section: object) -> object:
             name: _values(part) for name, part in section.items()
         }  # fmt: skip
     return section
+
+
+def _target(spec: PlatformSpec, seen: Seen, site: HostVars) -> tuple[Target | None, str]:
+    """The platform as this host was given it; None, and why, where the inventory must say more."""
+    number = site.gpu_count or spec.gpu.count.value
+    if number is None:
+        return None, f"{spec.gpu.count.source}; {seen.gpus} seen"
+    sections = {name: getattr(spec, name) for name in PlatformSpec.model_fields}
+    given = SiteSpec(profile=site.profile, rails=site.rails)
+    if site.model_fields_set - {"waivers", "schema_version"}:
+        given = given.model_copy(update={"source": "inventory"})
+    target = Target(**sections, site=given)
+    if number == spec.gpu.count.value:
+        return target, ""
+    return _part_of(target, number), ""
+
+
+def _part_of(target: Target, number: int) -> Target:
+    """A board of which this host has ``number`` GPUs: the rest, and the switches, are elsewhere."""
+    why = f"the inventory gives this host {number} of {target.title}"
+    count: Sourced[int | None] = Sourced(value=number, source="inventory: gpu_count")
+    update: dict[str, object] = {"gpu": target.gpu.model_copy(update={"count": count})}
+    if target.gpu.count.value is not None and number < target.gpu.count.value:
+        none: dict[str, object] = {
+            "manager": Sourced(value=False, source=f"{why}; the manager runs outside"),
+            "subnet_manager": Sourced(value=False, source=why),
+            "nvswitch_count": Sourced(value=0, source=why),
+        }
+        update["fabric"] = target.fabric.model_copy(update=none)
+    if number == 1:
+        mesh: dict[str, object] = {
+            "mesh": Sourced(value="none", source=f"one GPU has no mesh; {why}"),
+            "links_per_gpu": Sourced(value=0, source=why),
+            "pairs": None,
+        }
+        update["nvlink"] = target.nvlink.model_copy(update=mesh)
+    return target.model_copy(update=update)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fabric_tools.checks import for_phase
-from fabric_tools.checks.registry import NODE, SECTIONS, Check, Finding, unknown
+from fabric_tools.checks.registry import NODE, SECTIONS, Check, Finding, Kind, unknown
 from fabric_tools.detect import choose_platform
 from fabric_tools.errors import Exit, InternalError
 from fabric_tools.gate import Expectation, decide
-from fabric_tools.models.platform import PlatformSpec
+from fabric_tools.models.inventory import HostVars
+from fabric_tools.models.platform import PlatformSpec, Target
 from fabric_tools.models.report import Decision, HostReport, ProbeSummary
 from fabric_tools.models.snapshot import ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
-from fabric_tools.parsers.base import clean_lines
 from fabric_tools.parsers.reader import Facts, Missing, describe
 from fabric_tools.phases import BY_ID as PHASES
 from fabric_tools.phases import Phase
@@ -31,39 +32,94 @@ class Question:
     """What to judge a snapshot by. ``as_of`` is the only time there is.
 
     ``waiver_name`` is the inventory name that the operator gave, never one that the node claims.
+    ``site`` is what the inventory declares of this host; its waivers are not used, ``waivers`` are.
     """
 
     phases: tuple[Phase, ...]
     platforms: dict[str, PlatformSpec]
     host: str
     as_of: datetime
-    declared: str | None = None
+    site: HostVars = field(default_factory=HostVars)
     waiver_name: str = ""
     waivers: tuple[Waiver, ...] = field(default=())
 
 
-def judge(snapshot: Snapshot, question: Question) -> HostReport:
-    """The report on one node. The same inputs always give the same report.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of one node.
 
-    Raises ``InternalError`` naming the check when a check or parser raises anything of its own: a
-    crash must never look like a verdict.
+    ``others`` differ from ``snapshot`` in probes for which more than one text was saved: all are
+    judged, and of each verdict the worst counts. ``before`` is an earlier reading, for counters.
+    ``moment`` names the occasion where a folder holds several.
     """
-    facts = Facts(snapshot)
-    spec, choice = choose_platform(facts, question.platforms, question.declared)
+
+    snapshot: Snapshot
+    others: tuple[Snapshot, ...] = ()
+    before: Snapshot | None = None
+    moment: str = ""
+
+
+Asked = tuple["Reading | Snapshot", Question]
+
+
+def judge(
+    reading: Reading | Snapshot, question: Question, among: Sequence[Asked] = ()
+) -> HostReport:
+    """The report on one node, compared with those it stands ``among``.
+
+    The same inputs always give the same report. Raises ``InternalError`` naming the check when a
+    check or parser raises anything of its own: a crash must never look like a verdict.
+    """
+    cases = _cases([(reading, question), *among])
+    return _report(cases[0], cases)
+
+
+def judge_fleet(asked: Sequence[Asked]) -> tuple[HostReport, ...]:
+    """One report a node, in order; with several nodes they are also compared with each other."""
+    cases = _cases(asked)
+    return tuple(_report(case, cases) for case in cases)
+
+
+def _cases(asked: Sequence[Asked]) -> list[_Case]:
+    return [
+        _Case(item if isinstance(item, Reading) else Reading(item), question)
+        for item, question in asked
+    ]
+
+
+class _Case:
+    """One node while it is judged: its facts and what it is judged by."""
+
+    def __init__(self, reading: Reading, question: Question) -> None:
+        self.reading, self.question = reading, question
+        snapshots = (reading.snapshot, *reading.others)
+        self.facts = [Facts(snapshot) for snapshot in snapshots]
+        self.before = Facts(reading.before) if reading.before else None
+        self.targets = [
+            choose_platform(facts, question.platforms, question.site) for facts in self.facts
+        ]
+        # A text that says less must not take the platform away from one that says more.
+        self.target, self.choice = next(
+            (found for found in self.targets if found[0] is not None), self.targets[0]
+        )
+
+
+def _report(case: _Case, cases: Sequence[_Case]) -> HostReport:
+    snapshot, question = case.reading.snapshot, case.question
     decisions = tuple(
-        _in_time(_phase(phase, facts, spec, choice.why, question), snapshot, question.as_of)
-        for phase in question.phases
+        _in_time(_phase(phase, case, cases), snapshot, question.as_of) for phase in question.phases
     )
     return HostReport(
         host=question.host,
+        moment=case.reading.moment,
         waiver_name=question.waiver_name,
         identity=snapshot.host,
         source=snapshot.source,
         taken_at=snapshot.started_at,
         redacted=snapshot.redacted,
-        platform=choice,
+        platform=case.choice,
         decisions=decisions,
-        probes=_probes(facts),
+        probes=_probes(case.facts[0]),
         waivers=question.waivers,
     )
 
@@ -83,33 +139,68 @@ def _in_time(decision: Decision, snapshot: Snapshot, as_of: datetime) -> Decisio
     )
 
 
-def _phase(
-    phase: Phase, facts: Facts, spec: PlatformSpec | None, why: str, question: Question
-) -> Decision:
-    checks = for_phase(phase)
-    if spec is None and checks:
-        return _untold(phase, checks, facts, why)
+def _phase(phase: Phase, case: _Case, cases: Sequence[_Case]) -> Decision:
+    checks, target, question = for_phase(phase), case.target, case.question
+    if target is None and checks:
+        return _untold(phase, checks, case)
     verdicts: list[Verdict] = []
     expected: list[Expectation] = []
+    skipped: list[str] = []
     for item in checks:
-        assert spec is not None
-        expected.append(Expectation(item.id, item.subjects(spec), item.waivable))
-        verdicts += _run(item, facts, spec)
+        assert target is not None
+        why = "" if item.not_applicable(target) else _not_measured(item, case, cases)
+        if why:
+            skipped.append(f"{item.id}: {why}")
+            continue
+        expected.append(Expectation(item.id, _subjects(item, target), item.waivable))
+        verdicts += _run(item, case, cases)
     decision = decide(
         phase, expected, verdicts, question.waivers, host=question.waiver_name, as_of=question.as_of
     )
-    # Every check so far only reads; an active phase is not proved by that.
-    return decision.model_copy(update={"passive_only": PHASES[phase].active})
+    passive = PHASES[phase].active and any(
+        item.kind is Kind.ACTIVE for item in checks if _is_skipped(item, skipped)
+    )
+    if PHASES[phase].active and not any(item.kind is Kind.ACTIVE for item in checks):
+        passive = True  # no check under load exists yet, so nothing under load is proved
+    return decision.model_copy(update={"passive_only": passive, "not_measured": tuple(skipped)})
 
 
-def _untold(phase: Phase, checks: Sequence[Check], facts: Facts, why: str) -> Decision:
+def _is_skipped(item: Check, skipped: Sequence[str]) -> bool:
+    return any(text.startswith(f"{item.id}:") for text in skipped)
+
+
+def _subjects(item: Check, target: Target | None) -> tuple[str, ...]:
+    """Whom the check must speak of; one that does not apply may have nobody (pairs of one GPU)."""
+    if target is None:
+        return (NODE,)
+    found = item.subjects(target)
+    return found or ((NODE,) if item.not_applicable(target) else ())
+
+
+def _not_measured(item: Check, case: _Case, cases: Sequence[_Case]) -> str:
+    """Why a check that needs more than one reading of one node has nothing to judge, or ""."""
+    if item.kind is Kind.DELTA and case.before is None:
+        return "needs an earlier reading (--before)"
+    if item.kind is Kind.GROUP and len(cases) < 2:
+        return "needs two hosts or more"
+    if item.kind is Kind.ACTIVE:
+        found = [facts.get(kind) for facts in case.facts for kind in item.facts]
+        if all(isinstance(fact, Missing) and not fact.recorded for fact in found):
+            return "needs a test under load, and none was recorded"
+    return ""
+
+
+def _untold(phase: Phase, checks: Sequence[Check], case: _Case) -> Decision:
     """Without a platform there is nothing to compare with: closed, whatever the rest says.
 
     Checks that need no platform run all the same: a driver that does not answer is why no GPU was
     seen, and stands first.
     """
     verdicts = [
-        verdict for item in checks if item.needs_no_platform for verdict in _run(item, facts, None)
+        verdict
+        for item in checks
+        if item.needs_no_platform and not _not_measured(item, case, (case,))
+        for verdict in _run(item, case, (case,))
     ]
     failed = [verdict.check for verdict in verdicts if verdict.status is Status.FAIL]
     verdict = Verdict(
@@ -117,7 +208,7 @@ def _untold(phase: Phase, checks: Sequence[Check], facts: Facts, why: str) -> De
         subject="node",
         status=Status.UNKNOWN,
         expected="a known platform",
-        actual=why,
+        actual=case.choice.why,
         remedy="record `nvidia-smi -q -x` as nvidia_smi_q.xml or `lspci -D -nn -vv` as lspci.txt; "
         "name the platform with --platform, or add a platform file for this machine",
     )
@@ -132,17 +223,35 @@ def _untold(phase: Phase, checks: Sequence[Check], facts: Facts, why: str) -> De
     )
 
 
-def _run(item: Check, facts: Facts, spec: PlatformSpec | None) -> list[Verdict]:
-    """Verdicts of one check; ``spec`` may be None for one that needs no platform."""
-    subjects = item.subjects(spec) if spec else (NODE,)
-    why_not = item.not_applicable(spec) if spec else ""
+#: What counts where several texts of one probe were judged: the worst.
+_WORST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.NOT_APPLICABLE)
+
+
+def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
+    """Verdicts of one check, over all texts that were saved."""
+    worst: dict[str, Verdict] = {}
+    for facts in case.facts:
+        for verdict in _run_on(item, facts, case, cases):
+            known = worst.get(verdict.subject)
+            if known is None or _WORST.index(verdict.status) < _WORST.index(known.status):
+                worst[verdict.subject] = verdict
+        if item.kind is Kind.GROUP:
+            break
+    return list(worst.values())
+
+
+def _run_on(item: Check, facts: Facts, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
+    """``case.target`` may be None for a check that needs no platform."""
+    target = case.target
+    subjects = _subjects(item, target)
+    why_not = item.not_applicable(target) if target else ""
     if why_not:
         return [
             Verdict(check=item.id, subject=s, status=Status.NOT_APPLICABLE, actual=why_not)
             for s in subjects
         ]
     try:
-        arguments = _arguments(item, facts, spec)
+        arguments = _arguments(item, facts, case, cases)
         if isinstance(arguments, Missing):
             findings: Iterable[Finding] = [unknown(subject, arguments) for subject in subjects]
         else:
@@ -152,30 +261,44 @@ def _run(item: Check, facts: Facts, spec: PlatformSpec | None) -> list[Verdict]:
             f"check {item.id} raised {type(error).__name__}: {error}",
             try_next="this is a bug: report it with the snapshot (collect --redact)",
         ) from error
-    return [_verdict(item, finding, facts.snapshot) for finding in findings]
+    if item.kind is Kind.GROUP:
+        findings = [
+            replace(finding, subject=NODE)
+            for finding in findings
+            if finding.subject == case.question.host
+        ]
+    return [_verdict(item, finding, facts) for finding in findings]
 
 
-def _arguments(item: Check, facts: Facts, spec: PlatformSpec | None) -> dict[str, object] | Missing:
+def _arguments(
+    item: Check, facts: Facts, case: _Case, cases: Sequence[_Case]
+) -> dict[str, object] | Missing:
     """What to call the check with, or the first fact that it cannot do without."""
     arguments: dict[str, object] = {}
     for parameter in item.parameters:
-        if parameter.kind is PlatformSpec:
-            value: object = spec
+        if parameter.kind is Target:
+            value: object = case.target
         elif parameter.kind in SECTIONS:
-            value = getattr(spec, SECTIONS[parameter.kind])
+            value = getattr(case.target, SECTIONS[parameter.kind])
+        elif item.kind is Kind.GROUP:
+            value = {each.question.host: each.facts[0].get(parameter.kind) for each in cases}
         else:
-            value = facts.get(parameter.kind)
+            source = case.before if parameter.before else facts
+            assert source is not None
+            value = source.get(parameter.kind)
         if isinstance(value, Missing) and not parameter.tolerant:
+            if parameter.before:
+                value = replace(value, reason=f"in the earlier reading: {value.reason}")
             return value
         arguments[parameter.name] = value
     return arguments
 
 
-def _verdict(item: Check, finding: Finding, snapshot: Snapshot) -> Verdict:
+def _verdict(item: Check, finding: Finding, facts: Facts) -> Verdict:
     if finding.status in (Status.PASS, Status.NOT_APPLICABLE):
         remedy = ""
     elif finding.status is Status.UNKNOWN and not finding.remedy:
-        remedy = _how_to_read(finding, snapshot)
+        remedy = _how_to_read(finding, facts.snapshot)
     else:
         remedy = finding.remedy or item.remedy
     return Verdict(
@@ -184,7 +307,7 @@ def _verdict(item: Check, finding: Finding, snapshot: Snapshot) -> Verdict:
         status=finding.status,
         expected=finding.expected,
         actual=finding.actual,
-        evidence=tuple(_quote(evidence, snapshot) for evidence in finding.evidence),
+        evidence=tuple(_quote(evidence, facts) for evidence in finding.evidence),
         remedy=remedy,
     )
 
@@ -209,22 +332,17 @@ def _how_to_read(finding: Finding, snapshot: Snapshot) -> str:
         return "nvidia-smi answered with an error: mend that first, see driver.answers"
     if result is not None and result.status is not ProbeStatus.OK:
         return _REMEDIES[result.status]
-    command = f"`{' '.join(probe.argv)}`" if probe.argv else "fabric-collect.pyz"
+    words = ["INTERFACE" if word == "{}" else word for word in probe.argv]
+    command = f"`{shlex.join(words)}`" if words else f"what fabric-collect.pyz reads: {probe.says}"
     if probe.kind == "file":
         command = f"the file {probe.argv[0]}"
     return f"record the whole of {command}" + (f" as {probe.files[0]}" if probe.files else "")
 
 
-def _quote(evidence: Evidence, snapshot: Snapshot) -> Evidence:
+def _quote(evidence: Evidence, facts: Facts) -> Evidence:
     """Add the line itself, bounded. Control characters are left to the report that shows it."""
-    result = snapshot.probes.get(evidence.probe)
-    if result is None or evidence.line < 1:
-        return evidence
-    lines = clean_lines(result.stdout)
-    if evidence.line > len(lines):
-        return evidence
-    text = lines[evidence.line - 1].strip()[:_EVIDENCE_CHARS]
-    return evidence.model_copy(update={"text": text})
+    text = facts.line(evidence.probe, evidence.line)[:_EVIDENCE_CHARS]
+    return evidence.model_copy(update={"text": text}) if text else evidence
 
 
 def _probes(facts: Facts) -> tuple[ProbeSummary, ...]:

@@ -14,11 +14,16 @@ MIB = 1024 * 1024
 class Probe(NamedTuple):
     """One question to a node.
 
-    ``kind``: ``command`` runs ``argv``; ``file`` reads the file ``argv[0]``; ``nvml`` asks the NVML
-    library in a child process. ``timeout_s`` and ``max_bytes`` bound it (stdout; stderr is bounded
-    by the collector). ``accept_rc`` lists the exit statuses that mean "the answer is whole".
-    ``files`` are the names under which people save this output by hand, the first one preferred.
-    ``root``: an ordinary user gets no answer or half of one.
+    ``kind``: ``command`` runs ``argv``; ``file`` reads the file ``argv[0]``; ``nvml`` and ``cuda``
+    ask the library in a child process; ``infiniband`` reads what ``/sys/class/infiniband`` says of
+    every RDMA device; ``netdev`` runs ``argv`` once for the network interface of every RDMA device,
+    put in the place of ``{}``. ``saved`` is never asked by the collector: it is evidence of a test
+    under load, of a fault, or of a form that only people save.
+
+    ``timeout_s`` and ``max_bytes`` bound it (stdout; stderr is bounded by the collector).
+    ``accept_rc`` lists the exit statuses that mean "the answer is whole". ``files`` are the names
+    under which people save this output by hand, the first one preferred. ``root``: an ordinary user
+    gets no answer or half of one.
     """
 
     id: str
@@ -64,6 +69,11 @@ PROBES: Tuple[Probe, ...] = (
         "nvml", "nvml", (), 30.0, 4 * MIB,
         "the same facts from the NVML library itself",
         files=("nvml.json",),
+    ),
+    Probe(
+        "cuda_init", "cuda", (), 30.0, MIB,
+        "whether a CUDA program can start (cuInit)",
+        files=("cuda_init.json",),
     ),
     Probe(
         "nvidia_module", "file", ("/proc/driver/nvidia/version",), 5.0, MIB,
@@ -119,6 +129,167 @@ PROBES: Tuple[Probe, ...] = (
         "kernel_release", "command", ("uname", "-r"), 5.0, MIB,
         "the running kernel",
         files=("kernel_release.txt", "uname.txt"),
+    ),
+    Probe(
+        "virt", "command", ("systemd-detect-virt",), 5.0, MIB,
+        "whether this is a virtual machine",
+        accept_rc=(0, 1), files=("virt.txt", "systemd_detect_virt.txt"),
+    ),
+    Probe(
+        "modinfo", "command", ("modinfo", "nvidia"), 10.0, MIB,
+        "the nvidia module that the next load would take",
+        files=("modinfo.txt",),
+    ),
+    Probe(
+        "dpkg", "command",
+        ("dpkg-query", "-W", "-f",
+         "${db:Status-Abbrev} ${binary:Package} ${Version} ${Architecture}\n",
+         "*nvidia*", "libnvsdm*", "nvlsm*"),
+        15.0, 4 * MIB,
+        "driver packages of Debian and Ubuntu",
+        accept_rc=(0, 1), files=("dpkg.txt", "dpkg_l.txt"),
+    ),
+    Probe(
+        "rpm", "command",
+        ("rpm", "-qa", "*nvidia*", "libnvsdm*", "nvlsm*", "cuda-drivers*"),
+        30.0, 4 * MIB,
+        "driver packages of RHEL",
+        files=("rpm.txt", "rpm_qa.txt"),
+    ),
+    Probe(
+        "fabricmanager_log", "command", ("tail", "-n", "2000", "/var/log/fabricmanager.log"),
+        10.0, 4 * MIB,
+        "what the fabric manager wrote last",
+        files=("fabricmanager_log.txt", "fabricmanager.log", "fabricmanager_journal.txt"),
+        root=True,
+    ),
+    Probe(
+        "nvlink_errors", "command", ("nvidia-smi", "nvlink", "-e"), 30.0, MIB,
+        "error counters of every NVLink",
+        files=("nvlink_errors.txt", "nvlink_e.txt"),
+    ),
+    Probe(
+        "ip_link", "command", ("ip", "-j", "-d", "link", "show"), 10.0, 4 * MIB,
+        "network interfaces, their MTU and bonds",
+        files=("ip_link.json", "ip_link.txt"),
+    ),
+    Probe(
+        "infiniband", "infiniband", (), 10.0, 4 * MIB,
+        "RDMA devices: ports, rate, link layer, GIDs",
+        files=("sysfs_infiniband.txt", "infiniband.txt"),
+    ),
+    Probe(
+        "mlnx_qos", "netdev", ("mlnx_qos", "-i", "{}"), 15.0, MIB,
+        "trust, PFC and buffers of every RDMA interface (MLNX_OFED, DOCA)",
+        files=("mlnx_qos.txt",), root=True,
+    ),
+    Probe(
+        "dcb_pfc", "netdev", ("dcb", "pfc", "show", "dev", "{}"), 15.0, MIB,
+        "PFC of every RDMA interface (iproute2)",
+        files=("dcb_pfc.txt", "dcb.txt"),
+    ),
+    Probe(
+        "dcb_app", "netdev", ("dcb", "app", "show", "dev", "{}"), 15.0, MIB,
+        "DSCP to priority of every RDMA interface (iproute2)",
+        files=("dcb_app.txt",),
+    ),
+    Probe(
+        "lldp", "command", ("lldpcli", "show", "neighbors", "-f", "json0"), 10.0, 4 * MIB,
+        "which switch port every interface is cabled to",
+        files=("lldp.json", "lldp.txt"), root=True,
+    ),
+    Probe(
+        "nvidia_smi", "saved", ("nvidia-smi",), 0.0, MIB,
+        "the plain table",
+        files=("nvidia_smi.txt", "nvidia-smi.txt"),
+    ),
+    Probe(
+        "nvidia_smi_list", "saved", ("nvidia-smi", "-L"), 0.0, MIB,
+        "the list of GPUs",
+        files=("nvidia_smi_L.txt", "nvidia_smi_list.txt"),
+    ),
+    Probe(
+        "nvidia_smi_query", "saved",
+        ("nvidia-smi", "--query-gpu=index,name,uuid,pci.bus_id,driver_version", "--format=csv"),
+        0.0, MIB,
+        "a table of chosen values",
+        files=("query.csv", "nvidia_smi_query.csv"),
+    ),
+    Probe(
+        "fabric_states", "saved", ("nvidia-smi", "-q"), 0.0, MIB,
+        "the Fabric blocks alone, as people cut them out",
+        files=("fabric.txt", "fabric_states.txt"),
+    ),
+    Probe(
+        "dcgmi_discovery", "saved", ("dcgmi", "discovery", "-l"), 0.0, MIB,
+        "the GPUs that DCGM found",
+        files=("dcgmi_discovery.txt",),
+    ),
+    Probe(
+        "dcgm_metrics", "saved", (), 0.0, 8 * MIB,
+        "a scrape of the DCGM exporter of this node",
+        files=("dcgm_metrics.txt", "metrics.txt"),
+    ),
+    Probe(
+        "k8s_resourceslice", "saved",
+        ("kubectl", "get", "resourceslices", "-o", "yaml"), 0.0, 4 * MIB,
+        "the GPUs that the cluster may hand out (DRA)",
+        files=("resourceslices.yaml",),
+    ),
+    Probe(
+        "dcgm_diag", "saved", ("dcgmi", "diag", "-r", "1", "-j"), 0.0, 4 * MIB,
+        "the result of DCGM's diagnostic",
+        files=("dcgm_diag.json", "dcgm_diag.txt", "dcgmi_diag.txt"),
+    ),
+    Probe(
+        "cuda_error", "saved", (), 0.0, MIB,
+        "the error with which a CUDA program ended",
+        files=("cuda_error.txt", "torch_error.txt"),
+    ),
+    Probe(
+        "gpu_reset", "saved", ("nvidia-smi", "--gpu-reset"), 0.0, MIB,
+        "the answer to a GPU reset",
+        files=("gpu_reset.txt", "smi_gpu_reset.txt"),
+    ),
+    Probe(
+        "nccl_tests", "saved",
+        ("all_reduce_perf", "-b", "8", "-e", "16G", "-f", "2", "-g", "8", "-c", "1"),
+        0.0, 8 * MIB,
+        "bandwidth and correctness of a collective (nccl-tests)",
+        files=("nccl.txt", "nccl_tests.txt", "all_reduce.txt", "nccl.json"),
+    ),
+    Probe(
+        "nccl_debug", "saved", (), 0.0, 8 * MIB,
+        "NCCL's own log (NCCL_DEBUG=INFO)",
+        files=("nccl_debug.txt", "nccl_info.txt"),
+    ),
+    Probe(
+        "ibstat", "saved", ("ibstat",), 0.0, MIB,
+        "RDMA devices and ports",
+        files=("ibstat.txt", "ibstatus.txt"),
+    ),
+    Probe(
+        "ibv_devinfo", "saved", ("ibv_devinfo", "-v"), 0.0, 4 * MIB,
+        "RDMA devices and ports in full",
+        files=("ibv_devinfo.txt", "ibv_devinfo-v.txt"),
+    ),
+    Probe(
+        "ibdev2netdev", "saved", ("ibdev2netdev",), 0.0, MIB,
+        "which interface belongs to which RDMA device",
+        files=("ibdev2netdev.txt",),
+    ),
+    Probe(
+        "show_gids", "saved", ("show_gids",), 0.0, MIB,
+        "the GID table",
+        files=("show_gids.txt", "gids.txt", "sysfs-gids.txt"),
+    ),
+    Probe(
+        "ib_write_bw", "saved",
+        ("ib_write_bw", "-d", "mlx5_0", "-x", "3", "-q", "4", "-s", "8388608", "-F",
+         "--report_gbits", "-D", "10"),
+        0.0, 4 * MIB,
+        "bandwidth between two NICs (perftest)",
+        files=("ib_write_bw.txt", "perftest.txt"),
     ),
 )  # fmt: skip
 

@@ -16,6 +16,9 @@ from fabric_tools.report.reference import SCHEMAS, explain_check, pages
 from tests.cases_runner import CORPUS, HEALTHY, ROOT
 from tests.test_files import cli
 
+#: Each starts the command as a process.
+pytestmark = pytest.mark.cli
+
 
 def test_version_and_help() -> None:
     assert cli("--version").stdout.decode().strip() == __version__
@@ -133,5 +136,6 @@ def test_probes_are_bounded_and_saved_under_one_name_each() -> None:
     assert len(names) == len(set(names))
     assert len({probe.id for probe in PROBES}) == len(PROBES)
     for probe in PROBES:
-        assert 0 < probe.timeout_s <= 60 and 0 < probe.max_bytes <= 16 * 2**20
-        assert probe.kind in ("command", "file", "nvml")
+        assert 0 < probe.max_bytes <= 16 * 2**20
+        assert probe.kind in ("command", "file", "nvml", "cuda", "infiniband", "netdev", "saved")
+        assert (0 < probe.timeout_s <= 60) == (probe.kind != "saved")

@@ -8,7 +8,8 @@ from fabric_tools.checks import CHECKS
 from fabric_tools.detect import choose_platform
 from fabric_tools.errors import Exit
 from fabric_tools.judge import Question, judge
-from fabric_tools.models.platform import PlatformSpec
+from fabric_tools.models.inventory import HostVars
+from fabric_tools.models.platform import PlatformSpec, Target
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Facts
@@ -30,7 +31,7 @@ def changed(**texts: str | None) -> Snapshot:
 
 
 def choose(snapshot: Snapshot) -> tuple[str, str]:
-    spec, choice = choose_platform(Facts(snapshot), PLATFORMS, None)
+    spec, choice = choose_platform(Facts(snapshot), PLATFORMS, HostVars())
     assert (spec.id if spec else "") == choice.id
     return choice.id, choice.why
 
@@ -56,7 +57,7 @@ def test_no_chassis_name_and_files_that_differ() -> None:
     other = PLATFORMS["dgx-h100"].model_dump(mode="json")
     other["nvlink"]["link_gbytes_s_min"] = {"value": 26, "source": "test"}
     platforms = {**PLATFORMS, "dgx-h100": PlatformSpec.model_validate(other)}
-    spec, choice = choose_platform(Facts(changed(dmi_product=None)), platforms, None)
+    spec, choice = choose_platform(Facts(changed(dmi_product=None)), platforms, HostVars())
     assert spec is None
     assert "fits several platform files: dgx-h100, hgx-h100" in choice.why
 
@@ -125,7 +126,7 @@ def without_switches() -> PlatformSpec:
     data = PLATFORMS["dgx-h100"].model_dump(mode="json")
     for section, name, value in (
         ("fabric", "manager", False), ("fabric", "reports_state", False),
-        ("fabric", "nvswitch_count", 0), ("nvlink", "links_per_gpu", 0),
+        ("fabric", "nvswitch_count", 0), ("nvlink", "links_per_gpu", 0), ("nvlink", "mesh", "none"),
         ("gpu", "row_remap", False),
     ):  # fmt: skip
         data[section][name] = {"value": value, "source": "test"}
@@ -135,7 +136,7 @@ def without_switches() -> PlatformSpec:
 def test_not_applicable_only_because_the_platform_file_says_so() -> None:
     phases = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
     question = Question(
-        phases, {"dgx-h100": without_switches()}, "node", AS_OF, declared="dgx-h100"
+        phases, {"dgx-h100": without_switches()}, "node", AS_OF, site=HostVars(platform="dgx-h100")
     )
     report = judge(changed(), question)
     skipped = {
@@ -146,10 +147,11 @@ def test_not_applicable_only_because_the_platform_file_says_so() -> None:
     }
     assert set(skipped) == {
         "pci.nvswitch_count", "fabric.manager", "fabric.state", "nvlink.full_mesh",
-        "nvlink.links", "gpu.row_remap", "kernel.sxid",
+        "nvlink.links", "gpu.row_remap", "kernel.sxid", "fabric.log", "nvlink.error_growth",
     }  # fmt: skip
     assert all("(test)" in why for why in skipped.values())
-    assert all(not item.not_applicable(PLATFORMS["dgx-h100"]) for item in CHECKS)
+    target = Target(**{n: getattr(PLATFORMS["dgx-h100"], n) for n in PlatformSpec.model_fields})
+    assert all(not item.not_applicable(target) for item in CHECKS)
 
 
 def test_a_crash_in_a_check_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

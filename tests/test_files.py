@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases_runner import HEALTHY, ROOT
+from fabric_tools.transport.files import known_names
+from tests.cases_runner import CORPUS, HEALTHY, ROOT
+
+#: Each starts the command as a process.
+pytestmark = pytest.mark.cli
 
 LIMIT_S = 2.0
+T40 = "topo/t40_b200_8_gpu2_off_nvlink.txt"
 
 
 def cli(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
@@ -154,7 +159,9 @@ def test_two_files_for_one_probe(tmp_path: Path) -> None:
     for path in HEALTHY.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "topo_m.txt").write_text("garbage")
-    refused(validate("--snapshot", str(tmp_path)), "topo.txt and topo_m.txt are both")
+    done = validate("--snapshot", str(tmp_path))
+    assert b"topo.txt and topo_m.txt are both nvidia_smi_topo: the worse verdict" in done.stderr
+    assert done.returncode == 3
     (tmp_path / "topo_m.txt").unlink()
     (tmp_path / "snapshot.json").write_text("{}")
     refused(validate("--snapshot", str(tmp_path)), "holds snapshot.json and")
@@ -355,7 +362,7 @@ def test_a_misnamed_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "topo.txt").write_bytes((HEALTHY / "topo.txt").read_bytes())
     (tmp_path / "nvlinks.txt").write_text("x")
     done = validate("--snapshot", str(tmp_path), "--platform", "dgx-h100")
-    assert b"name not known: nvlinks.txt" in done.stderr
+    assert b"neither name nor content known: nvlinks.txt" in done.stderr
     assert done.returncode == 3
 
 
@@ -371,3 +378,104 @@ def test_snapshot_from_standard_input_and_file_are_judged_alike(tmp_path: Path) 
     assert first.returncode == again.returncode == 0
     assert first.stdout == again.stdout
     assert json.loads(first.stdout)["exit_code"] == 0
+
+
+def folder_of(tmp_path: Path, **files: str) -> Path:
+    tmp_path.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (tmp_path / name.replace("__", ".")).write_text(text)
+    return tmp_path
+
+
+def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
+    for path in HEALTHY.iterdir():
+        if path.name not in ("SOURCE.txt", "expected", "dmi_product.txt", "kernel_release.txt"):
+            (tmp_path / f"saved-{path.name}.log").write_bytes(path.read_bytes())
+    done = cli("validate", "driver", "--snapshot", str(tmp_path), "--format", "json")
+    read = {probe["id"] for probe in json.loads(done.stdout)["hosts"][0]["probes"]}
+    missing = {"dmi_product", "kernel_release"}
+    names = {probe for name, probe in known_names().items() if (HEALTHY / name).exists()}
+    # Kernel lines do not say whether the journal or the ring buffer kept them.
+    assert read == names - missing - {"kernel_journal"} | {"dmesg"}
+    assert b"known by content, not by name" in done.stderr
+
+
+def test_every_probe_of_the_corpus_is_recognised_or_left() -> None:
+    """A text is never taken for the output of a tool that its parser then reads differently."""
+    from fabric_tools.parsers.recognise import probe_of_text
+
+    expected = {
+        "topo": {"nvidia_smi_topo", "nvidia_smi"}, "nvlink": {"nvidia_smi_nvlink", "nvlink_errors"},
+        "smi_q": {"nvidia_smi_q", "nvidia_smi_q_xml", "fabric_states"},
+        "nccl": {"nccl_tests", "nccl_debug"}, "ibstat": {"ibstat"}, "lspci": {"lspci", "dmesg"},
+        "ibv_devinfo": {"ibv_devinfo"}, "modinfo": {"modinfo"}, "dpkg": {"dpkg"},
+        "xid": {"dmesg"}, "sxid": {"dmesg", "fabricmanager_log"}, "mlnx_qos": {"mlnx_qos"},
+        "lldp": {"lldp"}, "proc_nvidia_version": {"nvidia_module"},
+    }  # fmt: skip
+    for line in (CORPUS / "manifest.jsonl").read_text().splitlines():
+        sample = json.loads(line)
+        if sample["kind"] in expected and "nodes/" not in sample["file"]:
+            text = (CORPUS / sample["file"]).read_text(errors="replace")
+            found = probe_of_text(text)
+            assert found is None or found in expected[sample["kind"]], (sample["file"], found)
+
+
+def test_moments_of_an_index_are_judged_each(tmp_path: Path) -> None:
+    good, bad = (HEALTHY / "topo.txt").read_text(), (CORPUS / T40).read_text()
+    index = {"files": [{"file": "a.txt", "when": "before"}, {"file": "b.txt", "when": "after"}]}
+    folder = folder_of(tmp_path / "node", a__txt=bad, b__txt=good, node__json=json.dumps(index))
+    args = ("--snapshot", str(folder), "--platform", "hgx-h100", "--format", "json")
+    hosts = json.loads(cli("validate", "nvlink", *args).stdout)["hosts"]
+    assert [host["host"] for host in hosts] == ["node @ before", "node @ after"]
+    mesh = [
+        {v["status"] for v in host["decisions"][0]["verdicts"] if v["check"] == "nvlink.full_mesh"}
+        for host in hosts
+    ]
+    assert "fail" in mesh[0] and mesh[1] == {"pass"}
+
+
+def test_two_texts_of_one_moment_are_judged_both(tmp_path: Path) -> None:
+    good, bad = (HEALTHY / "topo.txt").read_text(), (CORPUS / T40).read_text()
+    for first, second in ((good, bad), (bad, good)):
+        folder = folder_of(tmp_path, one__txt=first, two__txt=second)
+        done = cli(
+            "validate", "nvlink", "--snapshot", str(folder), "--platform", "hgx-h100"
+        )  # fmt: skip
+        assert done.returncode == 1 and b"GPU0-GPU2" in done.stdout
+        assert b"the worse verdict counts" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"files": [{"when": "x"}]}', '{"files": 3}'])
+def test_a_bad_index(tmp_path: Path, text: str) -> None:
+    folder = folder_of(tmp_path, topo__txt="x", node__json=text)
+    refused(validate("--snapshot", str(folder)), "node.json", "not an index")
+
+
+def test_an_index_cannot_name_a_file_outside(tmp_path: Path) -> None:
+    index = {"files": [{"file": "../../etc/passwd", "kind": "topo"}]}
+    folder = folder_of(tmp_path, topo__txt="x", node__json=json.dumps(index))
+    done = validate("--snapshot", str(folder))
+    assert done.returncode == 3 and b"passwd" not in done.stdout + done.stderr
+
+
+def test_several_hosts_are_compared(tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(HEALTHY, tmp_path / "b")
+    (tmp_path / "b" / "kernel_release.txt").write_text("6.8.0-1-generic\n")
+    args = ("--snapshot", str(HEALTHY), "--snapshot", str(tmp_path / "b"), "--format", "json")
+    found = json.loads(cli("validate", "driver", *args).stdout)
+    assert found["exit_code"] == 1
+    for host in found["hosts"]:
+        verdicts = host["decisions"][0]["verdicts"]
+        assert [v["status"] for v in verdicts if v["check"] == "fleet.same_stack"] == ["fail"]
+    same = cli("validate", "driver", "--snapshot", str(HEALTHY), "--snapshot", str(HEALTHY))
+    assert same.returncode == 0 and b"healthy (2)" in same.stdout
+
+
+def test_an_earlier_reading(tmp_path: Path) -> None:
+    args = ("validate", "nvlink", "--snapshot", str(HEALTHY), "--before", str(HEALTHY))
+    done = cli(*args)
+    assert done.returncode == 0 and b"nvlink.error_growth" in done.stdout
+    refused(cli(*args, "--snapshot", str(HEALTHY)), "--before is about one host")
+    refused(cli(*args[:-1], str(tmp_path / "none")), "none")

@@ -8,7 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cases_runner import ROOT
+
+#: Each starts a command as a process.
+pytestmark = pytest.mark.cli
 
 ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fabric_tools.errors import Exit, worst
 from fabric_tools.judge import Question, judge
+from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.report import Report
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Waiver
@@ -27,7 +28,13 @@ PHASES = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
 
 def made(snapshot: Snapshot, host: str = "node1", waivers: tuple[Waiver, ...] = ()) -> Report:
     question = Question(
-        PHASES, PLATFORMS, host, AS_OF, "dgx-h100", waiver_name="node1", waivers=waivers
+        PHASES,
+        PLATFORMS,
+        host,
+        AS_OF,
+        HostVars(platform="dgx-h100"),
+        waiver_name="node1",
+        waivers=waivers,
     )
     report = judge(snapshot, question)
     code = worst([Exit(d.exit_code) for d in report.decisions])
@@ -61,8 +68,8 @@ def test_open_says_open() -> None:
     text = shown(made(read_snapshot(HEALTHY)))
     assert text.rstrip().splitlines()[-1] == "OPEN (exit 0): every gate asked for is open"
     assert "RECORDED, not a live node" in text
-    assert "driver: OPEN, 20 checks" in text
-    assert "nvlink: OPEN (passive part, nothing measured under load), 6 checks" in text
+    assert "driver: OPEN, 28 checks" in text
+    assert "nvlink: OPEN (passive part, nothing measured under load), 10 checks" in text
 
 
 def test_verbose_lists_what_passed() -> None:

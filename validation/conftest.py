@@ -12,6 +12,7 @@ import pytest
 
 from fabric_tools.checks import for_phase
 from fabric_tools.judge import Question, judge
+from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.report import Decision
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
@@ -34,7 +35,7 @@ def decisions(request: pytest.FixtureRequest) -> dict[Phase, Decision]:
         platforms=load_platforms(),
         host=Path(source).name,
         as_of=datetime.now(UTC),
-        declared=request.config.getoption("--platform"),
+        site=HostVars(platform=request.config.getoption("--platform")),
     )
     report = judge(read_snapshot(Path(source)), question)
     return {Phase(decision.phase): decision for decision in report.decisions}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fabric_tools.checks import for_phase
+from fabric_tools.checks.registry import Kind
 from fabric_tools.models.report import Decision
 from fabric_tools.models.verdict import Status
 from fabric_tools.phases import Phase
@@ -17,7 +18,9 @@ _BAD = (Status.FAIL, Status.UNKNOWN)
 def gate_tests(phase: Phase) -> tuple[Callable[..., None], Callable[..., None]]:
     """A test for each check of the phase, and one for its gate."""
 
-    @pytest.mark.parametrize("check", [item.id for item in for_phase(phase)])
+    @pytest.mark.parametrize(
+        "check", [item.id for item in for_phase(phase) if item.kind is Kind.NODE]
+    )
     def test_check(check: str, decisions: dict[Phase, Decision]) -> None:
         verdicts = [v for v in decisions[phase].verdicts if v.check == check]
         assert verdicts, f"{check} gave no verdict"

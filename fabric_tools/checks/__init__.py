@@ -6,7 +6,27 @@ no declared check is left out and that each has a passing and a failing recorded
 
 from __future__ import annotations
 
-from fabric_tools.checks import driver, fabric, gpu, host, kernel, nvlink, pci
+from fabric_tools.checks import (
+    cuda,
+    driver,
+    fabric,
+    fleet,
+    gpu,
+    growth,
+    host,
+    kernel,
+    nccl,
+    nic,
+    nic_growth,
+    nic_pci,
+    nvlink,
+    packages,
+    pci,
+    roce,
+    roce_links,
+    roce_load,
+    roce_qos,
+)
 from fabric_tools.checks.registry import Check
 from fabric_tools.phases import Phase
 
@@ -14,10 +34,22 @@ CHECKS: tuple[Check, ...] = (
     *host.CHECKS,
     *pci.CHECKS,
     *driver.CHECKS,
+    *packages.CHECKS,
+    *cuda.CHECKS,
     *gpu.CHECKS,
     *kernel.CHECKS,
     *fabric.CHECKS,
     *nvlink.CHECKS,
+    *nccl.CHECKS,
+    *nic_pci.CHECKS,
+    *nic.CHECKS,
+    *roce.CHECKS,
+    *roce_qos.CHECKS,
+    *roce_links.CHECKS,
+    *roce_load.CHECKS,
+    *growth.CHECKS,
+    *nic_growth.CHECKS,
+    *fleet.CHECKS,
 )
 
 BY_ID: dict[str, Check] = {item.id: item for item in CHECKS}

@@ -9,6 +9,7 @@ from fabric_tools.models.facts import (
     FabricManagerVersion,
     GpuFacts,
     GpuInventory,
+    GpuRosters,
     KernelModules,
     LoadedModule,
     NvmlGpu,
@@ -16,7 +17,7 @@ from fabric_tools.models.facts import (
     SmiAnswer,
     SmiVersion,
 )
-from fabric_tools.models.platform import NvlinkSpec, PlatformSpec
+from fabric_tools.models.platform import NvlinkSpec, Target
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -64,13 +65,20 @@ def answers(answer: SmiAnswer) -> Iterator[Finding]:
     title="the nvidia module is loaded and nouveau is not",
     remedy="blacklist nouveau and rebuild the initramfs, reboot once; `modprobe nvidia`",
 )
-def modules(loaded: KernelModules) -> Iterator[Finding]:
-    """nouveau binds the GPUs first and keeps the nvidia module from them."""
-    expected = "nvidia loaded, nouveau not"
-    has, bad = "nvidia" in loaded.lines, "nouveau" in loaded.lines
-    actual = f"nvidia {'loaded' if has else 'not loaded'}, nouveau {'loaded' if bad else 'not'}"
+def modules(loaded: KernelModules, spec: Target | None) -> Iterator[Finding]:
+    """nouveau binds the GPUs first and keeps the nvidia module from them.
+
+    On HGX B200 and B300 the subnet manager of the NVLink switches (nvlsm) also needs ib_umad.
+    """
+    switches = spec is not None and spec.fabric.subnet_manager.value
+    needed = ("nvidia", "ib_umad") if switches else ("nvidia",)
+    expected = f"{', '.join(needed)} loaded, nouveau not"
+    bad = "nouveau" in loaded.lines
+    shown = [f"{name} {'loaded' if name in loaded.lines else 'not loaded'}" for name in needed]
+    actual = f"{', '.join(shown)}, nouveau {'loaded' if bad else 'not'}"
     line = loaded.lines.get("nouveau" if bad else "nvidia", 0)
-    status = Status.PASS if has and not bad else Status.FAIL
+    good = all(name in loaded.lines for name in needed) and not bad
+    status = Status.PASS if good else Status.FAIL
     yield Finding(NODE, status, expected, actual, (at(loaded, line),))
 
 
@@ -78,7 +86,7 @@ USERSPACE = "userspace"
 FABRIC_MANAGER = "fabric manager"
 
 
-def _parts(spec: PlatformSpec) -> tuple[str, ...]:
+def _parts(spec: Target) -> tuple[str, ...]:
     return (USERSPACE, FABRIC_MANAGER) if spec.fabric.manager.value else (USERSPACE,)
 
 
@@ -93,15 +101,16 @@ def stack_match(
     module: LoadedModule | Missing,
     userspace: SmiVersion | Missing,
     manager: FabricManagerVersion | Missing,
-    inventory: GpuInventory | Missing,
-    spec: PlatformSpec,
+    rosters: GpuRosters | Missing,
+    spec: Target,
 ) -> Iterator[Finding]:
     """Compares the module that runs now with what is installed beside it, and with the version
     that nvidia-smi was told by the driver.
 
-    The full version must be equal, not the branch: 550.127.05 and 550.120 do not work together.
-    The module on disk says nothing: after an upgrade without a reload the old one still runs. With
-    a mismatch the fabric manager refuses to start and CUDA answers 802 or 803.
+    Where the module's own file was not recorded, the version that the running driver told
+    nvidia-smi stands for it. The full version must be equal, not the branch: 550.127.05 and 550.120
+    do not work together. The module on disk says nothing: after an upgrade without a reload the old
+    one still runs. With a mismatch the fabric manager refuses to start and CUDA answers 802 or 803.
     """
     parts: list[tuple[str, SmiVersion | FabricManagerVersion | Missing]] = [(USERSPACE, userspace)]
     if spec.fabric.manager.value:
@@ -115,11 +124,18 @@ def stack_match(
     if len(parts) == 2 and len(installed) == 1:
         remedy = "the packages agree, only the loaded module is another: drain, then reload the "
         remedy += "module or reboot; hold the packages"
+    told = None if isinstance(rosters, Missing) else rosters.best.driver_version
+    runs, where = told, at(rosters)
+    if not isinstance(module, Missing):
+        runs, where = module.version, at(module, module.line)
+    elif module.recorded:
+        runs = None
     for subject, part in parts:
-        if isinstance(module, Missing):
+        if runs is None:
+            assert isinstance(module, Missing)
             yield unknown(subject, module, "the version of the loaded module")
         elif isinstance(part, Missing):
-            yield unknown(subject, part, module.version)
+            yield unknown(subject, part, runs)
         else:
             found: dict[str, str | None]
             if isinstance(part, FabricManagerVersion):
@@ -127,19 +143,18 @@ def stack_match(
             else:
                 found = {"nvidia-smi": part.smi_version, "NVML": part.nvml_version}
                 found["driver"] = part.driver_version
-                if not isinstance(inventory, Missing):
-                    found["driver told by -q"] = inventory.driver_version
+                found["driver told by nvidia-smi"] = told
             versions = {name: text for name, text in found.items() if text is not None}
             good = all(
-                _is_part_of(text, module.version) if name == "NVML" else text == module.version
+                _is_part_of(text, runs) if name == "NVML" else text == runs
                 for name, text in versions.items()
             )
             yield Finding(
                 subject,
                 Status.PASS if good else Status.FAIL,
-                f"{module.version} (loaded module)",
+                f"{runs} (loaded module)",
                 ", ".join(f"{name} {text}".strip() for name, text in versions.items()),
-                (at(part, part.line), at(module, module.line)),
+                (at(part, part.line), where),
                 remedy,
             )
 

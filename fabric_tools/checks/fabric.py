@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from fabric_tools.checks.gpu import Judgement, each
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, unknown
-from fabric_tools.models.facts import GpuFacts, GpuInventory, UnitState
-from fabric_tools.models.platform import GpuSpec, PlatformSpec
+from fabric_tools.models.dcgm import FabricManagerLog
+from fabric_tools.models.facts import GpuFabric, GpuFacts, GpuInventory, UnitState
+from fabric_tools.models.platform import Target
+from fabric_tools.models.smi import FabricStates
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -15,12 +17,12 @@ from fabric_tools.phases import Phase
 _DEAD = ("failed", "inactive", "deactivating")
 
 
-def _no_manager(spec: PlatformSpec) -> str:
+def _no_manager(spec: Target) -> str:
     manager = spec.fabric.manager
     return "" if manager.value else f"no fabric manager on this platform ({manager.source})"
 
 
-def _no_state(spec: PlatformSpec) -> str:
+def _no_state(spec: Target) -> str:
     state = spec.fabric.reports_state
     return "" if state.value else f"this GPU reports no fabric state ({state.source})"
 
@@ -85,30 +87,34 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     not_applicable=_no_state,
 )
 def state(
-    inventory: GpuInventory | Missing, unit: UnitState | Missing, want: GpuSpec
+    inventory: GpuInventory | Missing, unit: UnitState | Missing, spec: Target
 ) -> Iterator[Finding]:
     """State, status and health per GPU, believed only while the fabric manager runs.
 
     The driver latches "Completed / Success": on real nodes it was still shown days after the
-    manager had been killed, with NVLS broken. "Completed" beside a
-    health line that is not well (Unhealthy, Degraded, Route Unhealthy) is a fault.
+    manager had been killed, with NVLS broken. "Completed" beside a health line that is not well
+    (Unhealthy, Degraded, Route Unhealthy) is a fault. Where the manager runs elsewhere (a tray of
+    an NVL72 rack, a virtual machine with a part of the board) only the state itself can be read.
     """
-    expected = "Completed, Success, fabric manager active"
-    for fact in (inventory, unit):
-        if isinstance(fact, Missing):
-            for index in range(want.count.value):
-                yield unknown(f"GPU {index}", fact, expected)
-            return
-    assert not isinstance(inventory, Missing) and not isinstance(unit, Missing)
-    if unit.unit != UNIT:
-        wrong = Missing(unit.probe, f"{unit.unit} is another unit", recorded=True, line=unit.line)
-        for index in range(want.count.value):
-            yield unknown(f"GPU {index}", wrong, expected)
+    manager = spec.fabric.manager.value
+    expected = "Completed, Success" + (", fabric manager active" if manager else "")
+    missing = inventory if isinstance(inventory, Missing) else None
+    if missing is None and manager:
+        if isinstance(unit, Missing):
+            missing = unit
+        elif unit.unit != UNIT:
+            why = f"{unit.unit} is another unit"
+            missing = Missing(unit.probe, why, recorded=True, line=unit.line)
+    if missing is not None or isinstance(inventory, Missing):
+        assert missing is not None
+        for index in range(spec.gpu.number):
+            yield unknown(f"GPU {index}", missing, expected)
         return
-    yield from each(inventory, want, expected, lambda facts: _judge(facts, unit))
+    service = unit if manager and isinstance(unit, UnitState) else None
+    yield from each(inventory, spec.gpu, expected, lambda facts: _judge(facts, service))
 
 
-def _judge(facts: GpuFacts, unit: UnitState) -> Judgement:
+def _judge(facts: GpuFacts, unit: UnitState | None) -> Judgement:
     fabric = facts.fabric
     actual = f"{fabric.state or 'not reported'}, {fabric.status or 'no status'}"
     health, words = _health(fabric.health)
@@ -119,7 +125,7 @@ def _judge(facts: GpuFacts, unit: UnitState) -> Judgement:
         return Status.FAIL, actual, ""
     if health in (Status.FAIL, Status.UNKNOWN):
         return health, actual, "registered, but the fabric is unhealthy: read the manager's log"
-    if not _running(unit):
+    if unit is not None and not _running(unit):
         status = Status.FAIL if _dead(unit) else Status.UNKNOWN
         return (
             status,
@@ -153,4 +159,105 @@ def _health(lines: dict[str, str]) -> tuple[Status, str]:
     return worst, ", ".join(text for _, text in found)
 
 
-CHECKS: tuple[Check, ...] = (manager, state)
+@check(
+    "fabric.registration",
+    phases=(Phase.DRIVER, Phase.NVLINK),
+    title="no GPU waits for the fabric, and none remembers one that is dead",
+    remedy="start the fabric manager; if it runs, drain and reset all GPUs with it stopped; in a "
+    "virtual machine that was given single GPUs the host has to register them",
+)
+def registration(
+    states: FabricStates, unit: UnitState | Missing, spec: Target | None
+) -> Iterator[Finding]:
+    """The fabric state where ``fabric.state`` cannot tell: the platform is not known, or only a
+    part of ``nvidia-smi -q`` was saved. Of a whole one on a known platform it has nothing to add.
+
+    "In Progress" that stays means error 802 for every CUDA program. "Completed" beside a fabric
+    manager that is dead is remembered, not true. A GPU without a fabric (N/A) waits for none.
+    """
+    expected = "no GPU In Progress or unhealthy"
+    blocks = [b for b in states.blocks if spec is None or b.gpu is None]
+    if states.blocks and not blocks:
+        actual = "every GPU is judged by fabric.state"
+        yield Finding(NODE, Status.PASS, expected, actual, (at(states, states.blocks[0].line),))
+        return
+    found: list[tuple[Status, str, int]] = []
+    for block in blocks:
+        name = f"GPU {block.gpu}" if block.gpu is not None else "a GPU"
+        status, words = _registered(block.fabric, unit, spec)
+        found.append((status, f"{name}: {words}", block.line))
+    order = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
+    worst = min((status for status, _, _ in found), key=order.index, default=Status.UNKNOWN)
+    shown = [(text, line) for status, text, line in found if status is worst]
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    actual = "; ".join(text for text, _ in shown[:3]) + more
+    evidence = tuple(at(states, line) for _, line in shown[:2]) or (at(states),)
+    yield Finding(NODE, worst, expected, actual or "no GPU shown", evidence)
+
+
+def _registered(
+    fabric: GpuFabric, unit: UnitState | Missing, spec: Target | None
+) -> tuple[Status, str]:
+    if fabric.state in (None, "Not Supported"):
+        return Status.PASS, "no fabric state"
+    if fabric.state != "Completed" or fabric.status != "Success":
+        return Status.FAIL, f"{fabric.state}, {fabric.status or 'no status'}"
+    health, words = _health(fabric.health)
+    if health in (Status.FAIL, Status.UNKNOWN):
+        return health, f"Completed, but {words}"
+    elsewhere = spec is not None and not spec.fabric.manager.value
+    local = isinstance(unit, UnitState) and unit.unit == UNIT and not elsewhere
+    # Without the package there never was a manager here: it runs elsewhere.
+    if local and isinstance(unit, UnitState) and unit.load != "not-found" and _dead(unit):
+        return Status.FAIL, f"Completed, but {_shown(unit)}: a remembered state"
+    return health, f"Completed, Success{f', {words}' if words else ''}"
+
+
+#: What a line of the log means for the node, by the kind of event.
+_LOG_FAIL = {
+    "version_mismatch": "driver and fabric manager are of different versions",
+    "nvswitch_count": "an NVSwitch is missing",
+    "multicast_handle": "NVLS: the manager was restarted without a reset of the GPUs",
+    "nothing_to_do": "no NVSwitch was found",
+    "failed": "the manager failed",
+}
+
+
+@check(
+    "fabric.log",
+    phases=(Phase.DRIVER, Phase.NVLINK),
+    title="the fabric manager has reported no fault since it started",
+    remedy="version: see driver.stack_match; NVSwitch: see pci.nvswitch_count and kernel.sxid; "
+    "NVLS: drain, stop it, reset all GPUs, start it",
+    not_applicable=_no_manager,
+)
+def log(log: FabricManagerLog | Missing) -> Iterator[Finding]:
+    """Its log file or journal, from its last start on: errors of the kinds that break CUDA or NVLS,
+    and NVSwitch errors. A non-fatal one is a warning.
+    """
+    expected = "no fault since the last start"
+    if isinstance(log, Missing):
+        if log.recorded:
+            yield unknown(NODE, log, expected)
+        else:
+            remedy = "read /var/log/fabricmanager.log or `journalctl -u nvidia-fabricmanager`"
+            actual = "the log was not recorded"
+            yield Finding(NODE, Status.WARN, expected, actual, (at(log),), remedy)
+        return
+    starts = [n for n, e in enumerate(log.events) if e.kind in ("started", "configured")]
+    since = log.events[starts[-1] + 1 :] if starts else log.events
+    bad = [e for e in since if e.kind in _LOG_FAIL or (e.kind == "sxid" and e.fatal)]
+    odd = [e for e in since if e.kind == "error" or (e.kind == "sxid" and not e.fatal)]
+    shown = [
+        _LOG_FAIL.get(e.kind) or (f"SXid {e.sxid}" if e.kind == "sxid" else e.text[:80])
+        for e in (bad or odd)
+    ]
+    actual = "; ".join(dict.fromkeys(shown)) or f"none in {log.line_count} lines"
+    status = Status.FAIL if bad else Status.WARN if odd else Status.PASS
+    if log.state in ("failed", "inactive") and not bad:
+        status, actual = Status.FAIL, f"the log ends with the manager {log.state}"
+    evidence = tuple(at(log, e.line) for e in (bad or odd)[:3]) or (at(log),)
+    yield Finding(NODE, status, expected, actual, evidence)
+
+
+CHECKS: tuple[Check, ...] = (manager, state, registration, log)

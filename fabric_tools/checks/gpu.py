@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator
 
 from fabric_tools.checks.pci import gpus_on_bus
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, gpu
-from fabric_tools.models.facts import GpuFacts, GpuInventory, PciDevices
-from fabric_tools.models.platform import GpuSpec, PlatformSpec
-from fabric_tools.models.verdict import Evidence, Status
+from fabric_tools.models.facts import (
+    GpuFacts,
+    GpuInventory,
+    GpuRoster,
+    GpuRosters,
+    PciDevice,
+    PciDevices,
+)
+from fabric_tools.models.platform import GpuSpec, Target
+from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
@@ -23,7 +30,7 @@ def each(
     inventory: GpuInventory, want: GpuSpec, expected: str, judge: Callable[[GpuFacts], Judgement]
 ) -> Iterator[Finding]:
     """One finding for each GPU the platform lists; a GPU that is not there cannot be judged."""
-    for index in range(want.count.value):
+    for index in range(want.number):
         if index >= len(inventory.gpus):
             actual, remedy = "not listed by nvidia-smi", "find the lost GPU first: see gpu.count"
             yield Finding(gpu(index), Status.UNKNOWN, expected, actual, (at(inventory),), remedy)
@@ -46,33 +53,57 @@ def each(
     title="the driver sees every GPU",
     remedy="read dmesg for Xid 79 and compare the bus addresses with lspci; drain and reboot",
 )
-def count(inventory: GpuInventory, pci: PciDevices | Missing, want: GpuSpec) -> Iterator[Finding]:
-    """The number of GPUs that nvidia-smi describes, and its own "Attached GPUs".
+def count(rosters: GpuRosters, pci: PciDevices | Missing, want: GpuSpec) -> Iterator[Finding]:
+    """How many GPUs every list of GPUs that was recorded has (``-q``, the plain table, ``-L``, CSV,
+    DCGM), and the tool's own "Attached GPUs".
 
-    When they differ, only some GPUs were asked (``-i``): that is not the whole node. Indices close
-    up over a lost GPU, so its address is taken from lspci where that was recorded.
+    Where the tool's own count differs, only some GPUs were asked (``-i``): that is not the whole
+    node. Two lists that differ are a fault of their own. Indices close up over a lost GPU, so its
+    address is taken from lspci where that was recorded.
     """
-    found, attached = len(inventory.gpus), inventory.attached_gpus
-    first = inventory.gpus[0].line if inventory.gpus else 0
-    evidence: tuple[Evidence, ...] = (at(inventory, first),)
-    if attached is not None and attached != found:
-        actual = f"{attached} attached but {found} described; record all of them"
-        yield Finding(NODE, Status.UNKNOWN, f"{want.count.value}", actual, evidence)
+    expected = f"{want.number}"
+    whole = [roster for roster in rosters.rosters if roster.complete]
+    evidence = tuple(at(r, r.gpus[0].line if r.gpus else 0) for r in rosters.rosters[:2])
+    if not whole:
+        actual = f"{len(rosters.best.gpus)} in an excerpt; record the whole of it"
+        yield Finding(NODE, Status.UNKNOWN, expected, actual, evidence)
         return
-    status = Status.PASS if found == want.count.value else Status.FAIL
-    actual = f"{found}: {', '.join(g.bus_id for g in inventory.gpus)}"
-    if not isinstance(pci, Missing) and gpus_on_bus(pci):
-        seen = {_short(g.bus_id) for g in inventory.gpus}
-        bus = {_short(device.bus_id) for device in gpus_on_bus(pci)}
-        lost = [device for device in gpus_on_bus(pci) if _short(device.bus_id) not in seen]
-        if lost:
-            status = Status.FAIL
-            actual += "; on the bus but not here: " + ", ".join(d.bus_id for d in lost)
-            evidence += tuple(at(pci, device.line) for device in lost[:2])
-        if seen - bus:
-            status = Status.FAIL
-            actual += "; here but not on the bus: " + ", ".join(sorted(seen - bus))
-    yield Finding(NODE, status, f"{want.count.value}", actual, evidence)
+    for roster in whole:
+        if roster.attached_gpus not in (None, len(roster.gpus)):
+            actual = f"{roster.attached_gpus} attached but {len(roster.gpus)} described"
+            actual += "; record all of them"
+            yield Finding(NODE, Status.UNKNOWN, expected, actual, (at(roster),))
+            return
+    numbers = {len(roster.gpus) for roster in whole}
+    if len(numbers) > 1:
+        actual = ", ".join(f"{len(roster.gpus)} in {roster.probe}" for roster in whole)
+        yield Finding(NODE, Status.FAIL, expected, f"{actual}: they differ", evidence)
+        return
+    found = whole[0]
+    names = [g.bus_id or g.product or "?" for g in found.gpus]
+    actual = f"{len(found.gpus)}: {', '.join(names)}"
+    status = Status.PASS if len(found.gpus) == want.number else Status.FAIL
+    lost, extra = _missing_on_bus(found, pci)
+    if lost or extra:
+        status = Status.FAIL
+    if lost and not isinstance(pci, Missing):
+        actual += "; on the bus but not here: " + ", ".join(d.bus_id for d in lost)
+        evidence += tuple(at(pci, device.line) for device in lost[:2])
+    if extra:
+        actual += "; here but not on the bus: " + ", ".join(extra)
+    yield Finding(NODE, status, expected, actual, evidence)
+
+
+def _missing_on_bus(
+    roster: GpuRoster, pci: PciDevices | Missing
+) -> tuple[list[PciDevice], list[str]]:
+    """GPUs that only lspci lists, and addresses that only the driver lists."""
+    seen = {_short(g.bus_id) for g in roster.gpus if g.bus_id}
+    if isinstance(pci, Missing) or not seen or not gpus_on_bus(pci):
+        return [], []
+    bus = {_short(device.bus_id) for device in gpus_on_bus(pci)}
+    lost = [device for device in gpus_on_bus(pci) if _short(device.bus_id) not in seen]
+    return lost, sorted(seen - bus)
 
 
 def _short(bus_id: str) -> str:
@@ -89,8 +120,12 @@ def _short(bus_id: str) -> str:
     subjects=every_gpu,
 )
 def identity(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
-    """Product name and PCI id must equal the platform file's; every UUID must be there once."""
+    """Product name and PCI id must be one of the platform file's, the same for all GPUs; every UUID
+    must be there once.
+    """
     uuids = Counter(g.uuid for g in inventory.gpus)
+    kinds = Counter(g.pci_device_id for g in inventory.gpus if g.pci_device_id in want.models.value)
+    common = [kind for kind, number in kinds.items() if number * 2 > sum(kinds.values())]
 
     def judge(facts: GpuFacts) -> Judgement:
         if facts.product is None or facts.uuid is None:
@@ -100,10 +135,13 @@ def identity(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
             return Status.UNKNOWN, f"{actual}, UUID {facts.uuid}", ""
         if uuids[facts.uuid] > 1:
             return Status.FAIL, f"UUID {facts.uuid} stands {uuids[facts.uuid]} times", ""
-        good = (facts.product, facts.pci_device_id) == (want.product.value, want.pci_id.value)
+        good = want.models.value.get(facts.pci_device_id) == facts.product
+        if good and facts.pci_device_id not in common:
+            return Status.FAIL, f"{actual}; most of this node are another model", ""
         return Status.PASS if good else Status.FAIL, actual, ""
 
-    yield from each(inventory, want, f"{want.product.value} ({want.pci_id.value})", judge)
+    expected = " or ".join(f"{name} ({pci})" for pci, name in want.models.value.items())
+    yield from each(inventory, want, expected, judge)
 
 
 @check(
@@ -158,7 +196,7 @@ def ecc_errors(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     yield from each(inventory, want, "volatile uncorrectable 0", judge)
 
 
-def _no_remap(spec: PlatformSpec) -> str:
+def _no_remap(spec: Target) -> str:
     remap = spec.gpu.row_remap
     return "" if remap.value else f"no row remapping on this GPU ({remap.source})"
 
@@ -292,6 +330,104 @@ def mig(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     yield from each(inventory, want, "Disabled, pending Disabled", judge)
 
 
+#: nvml.h, nvmlClocksEventReasons: what the hardware does to save itself, and what is normal.
+_THROTTLE_FAIL = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
+_THROTTLE_WARN = ("sw_thermal_slowdown",)
+
+
+@check(
+    "gpu.throttle",
+    phases=(Phase.DRIVER,),
+    title="nothing but load and settings holds the clocks down",
+    remedy="thermal: look at inlet temperature, fans and the heat sink; power brake: look at the "
+    "power supplies and their cables",
+    subjects=every_gpu,
+)
+def throttle(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
+    """Clocks event (throttle) reasons: hardware slowdown, hardware thermal slowdown and power brake
+    fail, software thermal slowdown warns. Idle, application clocks, the software power cap and sync
+    boost are normal.
+    """
+
+    def judge(facts: GpuFacts) -> Judgement:
+        told = [name for name in (*_THROTTLE_FAIL, *_THROTTLE_WARN) if name in facts.throttle]
+        if len(told) < len(_THROTTLE_FAIL) + len(_THROTTLE_WARN):
+            return Status.UNKNOWN, "reasons not reported", ""
+        active = [name for name, on in facts.throttle.items() if on]
+        actual = ", ".join(active) or "none active"
+        if any(name in active for name in _THROTTLE_FAIL):
+            return Status.FAIL, actual, ""
+        return Status.WARN if set(active) & set(_THROTTLE_WARN) else Status.PASS, actual, ""
+
+    yield from each(inventory, want, "no hardware or thermal slowdown", judge)
+
+
+@check(
+    "gpu.power_limit",
+    phases=(Phase.DRIVER,),
+    title="every GPU may draw the power it was sold with",
+    remedy="`nvidia-smi -pl` back to the default, or find out who lowered it; a lower default is "
+    "another board or another VBIOS",
+    subjects=every_gpu,
+)
+def power_limit(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
+    """The limit in force equals the board's default, and the default is the platform's.
+
+    A limit that somebody lowered costs bandwidth and tokens and shows up nowhere else.
+    """
+    watts = want.power_limit_w.value
+    expected = f"{' or '.join(f'{value:g}' for value in watts)} W, the default in force"
+
+    def judge(facts: GpuFacts) -> Judgement:
+        now, default = facts.power_limit_w, facts.power_default_w
+        if now is None or default is None:
+            return Status.UNKNOWN, "limit not reported", ""
+        good = now == default and default in watts
+        return Status.PASS if good else Status.FAIL, f"{now:g} W, default {default:g} W", ""
+
+    yield from each(inventory, want, expected, judge)
+
+
+@check(
+    "gpu.temperature",
+    phases=(Phase.DRIVER,),
+    title="every GPU is far enough from the temperature at which it slows down",
+    remedy="compare the GPUs with each other: one hot GPU is a heat sink or a fan, all hot is the "
+    "inlet; under load look again at idle",
+    subjects=every_gpu,
+)
+def temperature(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
+    """Margin to slowdown (T.Limit) where the GPU tells it, else the temperature; and the memory's.
+
+    From Hopper on the GPU tells the distance, and no absolute number means anything. Too warm is a
+    warning while the GPU does not slow down (see gpu.throttle), a fault once nothing is left.
+    """
+    low, hot, memory_hot = (
+        want.tlimit_margin_min_c.value,
+        want.temperature_max_c.value,
+        want.memory_temperature_max_c.value,
+    )
+
+    def judge(facts: GpuFacts) -> Judgement:
+        memory = facts.memory_temperature_c
+        too_hot = memory is not None and memory > memory_hot
+        shown = f", memory {memory} C" if memory is not None else ""
+        if facts.tlimit_c is not None:
+            actual = f"{facts.tlimit_c} C to slowdown{shown}"
+            bad, warm = facts.tlimit_c <= 0, facts.tlimit_c < low
+        elif facts.temperature_c is not None:
+            actual = f"{facts.temperature_c} C{shown}"
+            bad, warm = facts.temperature_c > hot, facts.temperature_c > hot - low
+        else:
+            return Status.UNKNOWN, "temperature not reported", ""
+        if bad or too_hot:
+            return Status.FAIL, actual, ""
+        return Status.WARN if warm else Status.PASS, actual, ""
+
+    expected = f"at least {low} C to slowdown (else at most {hot} C), memory at most {memory_hot} C"
+    yield from each(inventory, want, expected, judge)
+
+
 CHECKS: tuple[Check, ...] = (
     count,
     readable,
@@ -302,4 +438,7 @@ CHECKS: tuple[Check, ...] = (
     row_remap,
     recovery,
     pcie,
+    throttle,
+    power_limit,
+    temperature,
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from fabric_tools.checks.pci import gpus_on_bus
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
-from fabric_tools.models.facts import DmiProduct, GpuInventory, OsRelease, PciDevices
-from fabric_tools.models.platform import OsSpec, PlatformSpec
+from fabric_tools.models.facts import DmiProduct, GpuRosters, OsRelease, PciDevices
+from fabric_tools.models.platform import OsSpec, Target
 from fabric_tools.models.verdict import Evidence, Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -22,9 +22,9 @@ from fabric_tools.phases import Phase
 )
 def platform(
     pci: PciDevices | Missing,
-    inventory: GpuInventory | Missing,
+    rosters: GpuRosters | Missing,
     dmi: DmiProduct | Missing,
-    spec: PlatformSpec,
+    spec: Target,
 ) -> Iterator[Finding]:
     """GPU model and chassis must equal the platform file's, exactly and never by substring.
 
@@ -32,20 +32,21 @@ def platform(
     from its DMI product name, where that was recorded. An unknown product is UNKNOWN, never the
     nearest match.
     """
-    expected = f"{spec.id}: {spec.gpu.product.value} ({spec.gpu.pci_id.value})"
+    models = spec.gpu.models.value
+    expected = f"{spec.id}: " + " or ".join(f"{name} ({pci})" for pci, name in models.items())
     wrong: list[str] = []
     seen: list[str] = []
     evidence: list[Evidence] = []
     if not isinstance(pci, Missing):
         ids = sorted({d.vendor_device for d in gpus_on_bus(pci) if d.vendor_device})
         seen += ids
-        wrong += [i for i in ids if i not in spec.match.gpu_pci_ids]
+        wrong += [i for i in ids if i not in models]
         evidence += [at(pci, d.line) for d in gpus_on_bus(pci)[:1]]
-    if not isinstance(inventory, Missing):
-        names = sorted({g.product for g in inventory.gpus if g.product})
+    if not isinstance(rosters, Missing):
+        names = sorted({g.product for item in rosters.rosters for g in item.gpus if g.product})
         seen += names
-        wrong += [n for n in names if n not in spec.match.gpu_products]
-        evidence += [at(inventory, g.line) for g in inventory.gpus[:1]]
+        wrong += [n for n in names if n not in models.values()]
+        evidence += [at(rosters.best, g.line) for g in rosters.best.gpus[:1]]
     if not seen:
         reason = pci if isinstance(pci, Missing) else Missing(pci.probe, "no GPU seen", True)
         yield unknown(NODE, reason, expected)

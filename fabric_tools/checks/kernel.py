@@ -145,6 +145,13 @@ def xid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]
     yield _summary(logs, release, "no Xid of class hardware or reset", events)
 
 
+_SXID = {
+    True: (Status.FAIL, "Fatal"),
+    False: (Status.WARN, "Non-fatal"),
+    None: (Status.UNKNOWN, "without a severity"),
+}
+
+
 @check(
     "kernel.sxid",
     phases=(Phase.DRIVER, Phase.NVLINK),
@@ -154,11 +161,13 @@ def xid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]
     not_applicable=no_switches,
 )
 def sxid(logs: KernelLogs, release: KernelRelease | Missing) -> Iterator[Finding]:
-    """NVSwitch errors that the kernel calls Fatal; Non-fatal ones are a warning."""
+    """NVSwitch errors that the kernel calls Fatal; Non-fatal ones are a warning, and one that says
+    neither (thermal, SOE) has to be read by somebody.
+    """
     events = [
         Event(
-            Status.FAIL if event.fatal else Status.WARN,
-            f"SXid {event.sxid} {'Fatal' if event.fatal else 'Non-fatal'} on {event.switch}"
+            _SXID[event.fatal][0],
+            f"SXid {event.sxid} {_SXID[event.fatal][1]} on {event.switch}"
             + (f" link {event.port}" if event.port is not None else ""),
             at(log, event.line),
         )
@@ -186,7 +195,7 @@ _OF_ANY_DEVICE = ("pcie_limited", "aer_fatal", "device_inaccessible")
 
 @check(
     "kernel.driver_faults",
-    phases=(Phase.DRIVER,),
+    phases=(Phase.DRIVER, Phase.NVLINK),
     title="the driver reported no other fault since boot",
     remedy="fallen off the bus, does not answer: see kernel.xid and pci.gpu_count; refused: the "
     "driver's branch or kind does not fit; fabric out of sync: stop the fabric manager, reset all "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, gpu
 from fabric_tools.models.facts import PciDevice, PciDevices
-from fabric_tools.models.platform import FabricSpec, GpuSpec, PlatformSpec
+from fabric_tools.models.platform import FabricSpec, GpuSpec, Target
 from fabric_tools.models.verdict import Status
 from fabric_tools.phases import Phase
 
@@ -43,26 +43,28 @@ def gpu_count(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
     A GPU that fell off the bus is still listed until the next boot, but reads as all ones ("rev
     ff"); after a boot it is missing. nvidia-smi then numbers the remaining ones 0-6 without a gap.
     """
-    expected = f"{want.count.value} x {want.pci_id.value}"
+    models = want.models.value
+    expected = f"{want.number} x {' or '.join(models)}"
     if not _has_ids(pci):
         yield Finding(NODE, Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
         return
     found = gpus_on_bus(pci)
     silent = [device for device in found if not device.answers]
     alive = [device for device in found if device.answers]
-    right = [device for device in alive if device.vendor_device == want.pci_id.value]
+    right = [device for device in alive if device.vendor_device in models]
     other = [device for device in alive if device not in right]
-    actual = f"{len(right)} x {want.pci_id.value}: {_addresses(right)}"
+    ids = sorted({device.vendor_device or "" for device in right})
+    actual = f"{len(right)} x {' and '.join(ids) or expected}: {_addresses(right)}"
     if other:
         actual += "; other: " + ", ".join(f"{d.bus_id} {d.vendor_device}" for d in other)
     if silent:
         actual += f"; does not answer (rev ff): {_addresses(silent)}"
-    good = len(right) == want.count.value and not other and not silent
+    good = len(right) == want.number and len(ids) == 1 and not other and not silent
     evidence = tuple(at(pci, device.line) for device in (silent or other or right)[:1])
     yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, evidence)
 
 
-def no_switches(spec: PlatformSpec) -> str:
+def no_switches(spec: Target) -> str:
     """Why a check about NVSwitches does not apply, or nothing."""
     count = spec.fabric.nvswitch_count
     return f"no NVSwitch on this platform ({count.source})" if count.value == 0 else ""
@@ -114,10 +116,10 @@ def gpu_link(pci: PciDevices, want: GpuSpec) -> Iterator[Finding]:
     expected += f"now x{want.pcie_width.value}"
     found = gpus_on_bus(pci)
     if not _has_ids(pci):
-        for index in range(want.count.value):
+        for index in range(want.number):
             yield Finding(gpu(index), Status.UNKNOWN, expected, _NO_IDS, (at(pci),))
         return
-    for index in range(want.count.value):
+    for index in range(want.number):
         if index >= len(found):
             remedy = "find the lost GPU first: see pci.gpu_count"
             yield Finding(

@@ -11,11 +11,21 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from fabric_tools.models.base import Fact
-from fabric_tools.models.platform import FabricSpec, GpuSpec, NvlinkSpec, OsSpec, PlatformSpec
+from fabric_tools.models.platform import (
+    DriverSpec,
+    FabricSpec,
+    GpuSpec,
+    NicSpec,
+    NvlinkSpec,
+    OsSpec,
+    SiteSpec,
+    Target,
+)
 from fabric_tools.models.verdict import Evidence, Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.parsers.sources import SOURCES
@@ -28,7 +38,10 @@ SECTIONS: dict[type, str] = {
     GpuSpec: "gpu",
     NvlinkSpec: "nvlink",
     FabricSpec: "fabric",
+    DriverSpec: "driver",
+    NicSpec: "nic",
     OsSpec: "os",
+    SiteSpec: "site",
 }
 
 
@@ -44,18 +57,38 @@ class Finding:
     remedy: str = ""
 
 
-Subjects = Callable[[PlatformSpec], tuple[str, ...]]
+Subjects = Callable[[Target], tuple[str, ...]]
 #: Returns why the check does not apply to a platform (with the source), or "" when it does.
-NotApplicable = Callable[[PlatformSpec], str]
+NotApplicable = Callable[[Target], str]
+
+
+class Kind(StrEnum):
+    """What a check is a function of.
+
+    ``NODE``: the facts of one node. ``ACTIVE``: the same, but they exist only after a test under
+    load was run. ``DELTA``: the facts of two readings of one node; parameters whose name begins
+    with ``before`` are of the earlier one. ``GROUP``: the facts of several nodes, by host.
+    """
+
+    NODE = "node"
+    ACTIVE = "active"
+    DELTA = "delta"
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a check. ``tolerant``: the function takes ``Missing`` and decides itself."""
+    """One parameter of a check.
+
+    ``tolerant``: the function takes ``Missing`` and decides itself. ``optional``: it takes None for
+    a platform that is not known. ``before``: the fact is of the earlier reading.
+    """
 
     name: str
     kind: type
     tolerant: bool
+    optional: bool = False
+    before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +105,13 @@ class Check:
     parameters: tuple[Parameter, ...]
     not_applicable: NotApplicable
     waivable: bool = True
+    kind: Kind = Kind.NODE
 
     @property
     def needs_no_platform(self) -> bool:
-        """Speaks of the node as a whole, compares with nothing, and applies everywhere."""
-        only_facts = all(issubclass(parameter.kind, Fact) for parameter in self.parameters)
-        return only_facts and self.subjects is only_node and self.not_applicable is always
+        """Speaks of the node as a whole, needs nothing to compare with, and applies everywhere."""
+        free = all(p.optional or issubclass(p.kind, Fact) for p in self.parameters)
+        return free and self.subjects is only_node and self.not_applicable is always
 
     @property
     def facts(self) -> tuple[type[Fact], ...]:
@@ -90,19 +124,19 @@ class Check:
         return tuple(dict.fromkeys(s.probe for kind in self.facts for s in SOURCES[kind]))
 
 
-def only_node(_: PlatformSpec) -> tuple[str, ...]:
+def only_node(_: Target) -> tuple[str, ...]:
     """The node as a whole."""
     return (NODE,)
 
 
-def every_gpu(spec: PlatformSpec) -> tuple[str, ...]:
+def every_gpu(spec: Target) -> tuple[str, ...]:
     """``GPU 0`` ... ``GPU n-1`` as nvidia-smi numbers them."""
-    return tuple(gpu(index) for index in range(spec.gpu.count.value))
+    return tuple(gpu(index) for index in range(spec.gpu.number))
 
 
-def every_pair(spec: PlatformSpec) -> tuple[str, ...]:
+def every_pair(spec: Target) -> tuple[str, ...]:
     """``GPU0-GPU1`` ...: each pair once, as the columns of ``topo -m`` name them."""
-    count = spec.gpu.count.value
+    count = spec.gpu.number
     return tuple(pair(i, j) for i in range(count) for j in range(i + 1, count))
 
 
@@ -126,7 +160,7 @@ def unknown(subject: str, missing: Missing, expected: str = "") -> Finding:
     return Finding(subject, Status.UNKNOWN, expected, missing.reason, (at(missing, missing.line),))
 
 
-def always(_: PlatformSpec) -> str:
+def always(_: Target) -> str:
     """Applies to every platform."""
     return ""
 
@@ -144,6 +178,7 @@ def check(
     subjects: Subjects = only_node,
     not_applicable: NotApplicable = always,
     waivable: bool = True,
+    kind: Kind = Kind.NODE,
 ) -> Callable[[Callable[..., Iterator[Finding]]], Check]:
     """Declare a check. The function's docstring is its documentation.
 
@@ -163,26 +198,40 @@ def check(
             why=inspect.cleandoc(function.__doc__),
             subjects=subjects,
             run=function,
-            parameters=_parameters(check_id, function),
+            parameters=_parameters(check_id, function, kind),
             not_applicable=not_applicable,
             waivable=waivable,
+            kind=kind,
         )
 
     return declare
 
 
-def _parameters(check_id: str, function: Callable[..., object]) -> tuple[Parameter, ...]:
+def _parameters(
+    check_id: str, function: Callable[..., object], check_kind: Kind
+) -> tuple[Parameter, ...]:
     hints = typing.get_type_hints(function)
     found = []
     for name in inspect.signature(function).parameters:
-        options = [hints[name]]
-        if isinstance(hints[name], types.UnionType):
-            options = list(typing.get_args(hints[name]))
-        kinds = [option for option in options if option is not Missing]
+        hint = hints[name]
+        if check_kind is Kind.GROUP and typing.get_origin(hint) is Mapping:
+            hint = typing.get_args(hint)[1]  # host -> fact
+        options = [hint]
+        if isinstance(hint, types.UnionType):
+            options = list(typing.get_args(hint))
+        kinds = [option for option in options if option not in (Missing, types.NoneType)]
         known = len(kinds) == 1 and (
-            kinds[0] in SOURCES or kinds[0] in SECTIONS or kinds[0] is PlatformSpec
+            kinds[0] in SOURCES or kinds[0] in SECTIONS or kinds[0] is Target
         )
         if not known:
             raise TypeError(f"{check_id}: parameter {name} is neither a fact nor a section")
-        found.append(Parameter(name, kinds[0], tolerant=Missing in options))
+        found.append(
+            Parameter(
+                name,
+                kinds[0],
+                tolerant=Missing in options,
+                optional=types.NoneType in options,
+                before=check_kind is Kind.DELTA and name.startswith("before"),
+            )
+        )
     return tuple(found)

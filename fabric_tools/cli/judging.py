@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import sys
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from fabric_tools import __version__
 from fabric_tools.checks import BY_ID
 from fabric_tools.cli.reach import Reach
 from fabric_tools.errors import Exit, UsageError, worst
-from fabric_tools.judge import Question, judge
+from fabric_tools.judge import Question, Reading, judge_fleet
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec
 from fabric_tools.models.report import Report
@@ -21,7 +23,7 @@ from fabric_tools.models.verdict import Waiver
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
 from fabric_tools.report.text import printable
-from fabric_tools.transport.files import parse_snapshot, read_snapshot, unrecognised
+from fabric_tools.transport.files import parse_snapshot, read_folder, read_snapshot
 from fabric_tools.yaml_file import load_model
 
 
@@ -31,6 +33,8 @@ class Request:
 
     phases: tuple[Phase, ...]
     platform: str | None
+    gpus: int | None
+    before: Path | None
     platforms_dir: Path | None
     host_vars: Path | None
     name: str | None
@@ -39,56 +43,81 @@ class Request:
 
 
 def judge_and_print(
-    request: Request, snapshot: Path | None, reach: Reach, output_format: str, *, verbose: bool
+    request: Request,
+    snapshots: Sequence[Path],
+    reach: Reach,
+    output_format: str,
+    *,
+    verbose: bool,
 ) -> int:
-    """Judge one node and print the report. Returns the exit code."""
-    if request.as_of is not None and snapshot is None:
+    """Judge the nodes and print the report. Returns the exit code."""
+    if request.as_of is not None and not snapshots:
         raise UsageError("a live node is judged as of now", where="--as-of")
     as_of = _time(request.as_of)
     platforms = load_platforms(request.platforms_dir)
     site = HostVars()
     if request.host_vars:
         site = load_model(request.host_vars, HostVars, key="fabric_host")
-    declared = _declared(request.platform or site.platform, platforms)
+    site = _declared(site, request, platforms)
     waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
     for waiver in waivers:
         _check_exists(waiver.check)
-    read = _snapshot(snapshot, reach)
-    question = Question(
-        phases=request.phases,
-        platforms=platforms,
-        host=request.name or read.host.hostname or _label(snapshot, reach),
-        waiver_name=request.name or _alias(reach.host),
-        as_of=as_of,
-        declared=declared,
-        waivers=waivers,
-    )
-    host = judge(read, question)
-    code = worst([Exit(decision.exit_code) for decision in host.decisions])
+    before = _before(request.before)
+    asked = []
+    for label, reading in _readings(snapshots, reach):
+        name = request.name or reading.snapshot.host.hostname or label
+        question = Question(
+            phases=request.phases,
+            platforms=platforms,
+            host=f"{name} @ {reading.moment}" if reading.moment else name,
+            waiver_name=request.name or _alias(reach.host),
+            as_of=as_of,
+            site=site,
+            waivers=waivers,
+        )
+        asked.append((replace(reading, before=before), question))
+    hosts = judge_fleet(_named_apart(asked))
+    code = worst([Exit(decision.exit_code) for host in hosts for decision in host.decisions])
     report = Report(
         tool_version=__version__,
         as_of=as_of,
         as_of_given=request.as_of is not None,
-        hosts=(host,),
+        hosts=hosts,
         exit_code=code,
     )
     _print(report, output_format, verbose=verbose)
     return code
 
 
-def _snapshot(path: Path | None, reach: Reach) -> Snapshot:
-    if path is None:
-        return parse_snapshot(reach.snapshot_text(), reach.host or "localhost")
-    read = read_snapshot(path)
-    if path.is_dir() and read.source.kind != "node":
-        strange = unrecognised(path)
-        if strange:
-            names = printable(", ".join(strange))
-            hint = "(known names: fabric-tools probes)"
-            print(
-                f"fabric-tools: {path}: not read, name not known: {names} {hint}", file=sys.stderr
-            )
-    return read
+def _readings(paths: Sequence[Path], reach: Reach) -> list[tuple[str, Reading]]:
+    """Each reading with the name to call it by where the node does not say its own."""
+    if not paths:
+        where = reach.host or "localhost"
+        return [(where, Reading(parse_snapshot(reach.snapshot_text(), where)))]
+    found = []
+    for path in paths:
+        folder = read_folder(path)
+        for note in folder.notes:
+            print(f"fabric-tools: {path}: {printable(note)}", file=sys.stderr)
+        found += [(_label(path), reading) for reading in folder.readings]
+    return found
+
+
+def _named_apart(asked: list[tuple[Reading, Question]]) -> list[tuple[Reading, Question]]:
+    """Two hosts of one name would be compared as one."""
+    names = Counter(question.host for _, question in asked)
+    seen: Counter[str] = Counter()
+    found = []
+    for reading, question in asked:
+        seen[question.host] += 1
+        if names[question.host] > 1:
+            question = replace(question, host=f"{question.host} ({seen[question.host]})")
+        found.append((reading, question))
+    return found
+
+
+def _before(path: Path | None) -> Snapshot | None:
+    return read_snapshot(path) if path else None
 
 
 def _alias(target: str | None) -> str:
@@ -98,9 +127,7 @@ def _alias(target: str | None) -> str:
     return split_target(target)[1] if target else ""
 
 
-def _label(snapshot: Path | None, reach: Reach) -> str:
-    if snapshot is None:
-        return reach.host or "localhost"
+def _label(snapshot: Path) -> str:
     if str(snapshot) == "-":
         return "stdin"
     return snapshot.resolve().name.encode("utf-8", "replace").decode()
@@ -118,10 +145,14 @@ def _time(text: str | None) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _declared(platform: str | None, platforms: dict[str, PlatformSpec]) -> str | None:
-    if platform is not None and platform not in platforms:
-        raise UsageError(f"no platform {platform!r}; there are {', '.join(sorted(platforms))}")
-    return platform
+def _declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpec]) -> HostVars:
+    """What the command line says goes before the inventory."""
+    said = {"platform": request.platform, "gpu_count": request.gpus}
+    site = site.model_copy(update={name: v for name, v in said.items() if v is not None})
+    if site.platform is not None and site.platform not in platforms:
+        known = ", ".join(sorted(platforms))
+        raise UsageError(f"no platform {site.platform!r}; there are {known}")
+    return site
 
 
 def _broken_glass(

@@ -36,16 +36,32 @@ def validate(
         ),
     ],
     snapshot: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             metavar="FILE|DIR",
-            help="A collector's snapshot, a folder of outputs such as topo.txt, or - for stdin.",
+            help="A collector's snapshot, a folder of outputs such as topo.txt, or - for stdin; "
+            "several are several hosts, and are also compared with each other.",
+        ),
+    ] = None,
+    before: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR", help="An earlier reading of the same node: did counters grow?"
         ),
     ] = None,
     host: HostOption = None,
     local: LocalOption = False,
     platform: Annotated[
         str | None, typer.Option(metavar="ID", help="Judge as this platform, do not detect it.")
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            metavar="N",
+            help="GPUs this host was given (PCIe cards, virtual machines).",
+        ),
     ] = None,
     platforms_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="More platform files.")
@@ -84,11 +100,15 @@ def validate(
     """
     from fabric_tools.cli.judging import Request, judge_and_print
 
-    if sum((snapshot is not None, host is not None, local)) != 1:
+    if before is not None and len(snapshot or []) > 1:
+        raise UsageError("--before is about one host", where="validate")
+    if sum((bool(snapshot), host is not None, local)) != 1:
         raise UsageError("give one of --snapshot, --host or --local", where="validate")
     request = Request(
         phases=_phases(phases),
         platform=platform,
+        gpus=gpus,
+        before=before,
         platforms_dir=platforms_dir,
         host_vars=host_vars,
         name=name,
@@ -96,7 +116,7 @@ def validate(
         break_glass=(tuple(break_glass), reason, hours) if break_glass else None,
     )
     reach = Reach(host, local, ssh_config, transport, sudo, ask_sudo_password)
-    return judge_and_print(request, snapshot, reach, output_format.value, verbose=verbose)
+    return judge_and_print(request, snapshot or [], reach, output_format.value, verbose=verbose)
 
 
 def _phases(names: list[str]) -> tuple[Phase, ...]:

@@ -120,11 +120,15 @@ class Metrics(Fact):
     """A scrape in the exposition format, or the reply of Prometheus' query API.
 
     ``types`` maps a family to its TYPE. ``_created`` twins are times; MIG repeats a GPU's rows.
+    ``complete`` is False where rows must be missing: a family without its TYPE line, one that names
+    fewer GPUs than others (MIG has no utilization), a last line without its end. The format has no
+    closing line, so whole families may still be missing.
     """
 
     form: Literal["prometheus", "prometheus-api"]
     types: dict[str, str] = {}
     samples: tuple[MetricSample, ...]
+    complete: bool
 
     def named(self, name: str) -> tuple[MetricSample, ...]:
         """Samples of that name, in order."""
@@ -167,3 +171,109 @@ class ServingBenchmark(Fact):
     max_concurrency: int | None = None
     latencies: dict[str, Latency] = {}
     complete: bool
+
+
+class Pod(Model):
+    """One row of ``kubectl get pods``. ``ready`` of ``containers``; ``status`` as printed."""
+
+    line: int
+    name: str
+    namespace: str | None = None
+    ready: int
+    containers: int
+    status: str
+    restarts: int
+    ip: str | None = None
+    node: str | None = None
+
+    @property
+    def good(self) -> bool:
+        """Running with every container ready, or completed (then 0 of 1 is its end)."""
+        if self.status == "Running":
+            return self.ready == self.containers
+        return self.status in ("Completed", "Succeeded")
+
+
+class Pods(Fact):
+    """``kubectl get pods``. ``complete`` is False where the last line has no end."""
+
+    pods: tuple[Pod, ...]
+    complete: bool
+
+
+class DaemonSet(Model):
+    """One row of ``kubectl get daemonsets``. 0 desired is normal where no node is selected."""
+
+    line: int
+    name: str
+    namespace: str | None = None
+    desired: int
+    current: int
+    ready: int
+    up_to_date: int
+    available: int
+    node_selector: str | None = None
+
+
+class DaemonSets(Fact):
+    """``kubectl get daemonsets``. ``complete`` is False where the last line has no end."""
+
+    daemonsets: tuple[DaemonSet, ...]
+    complete: bool
+
+
+class DraDevice(Model):
+    """One device of a ResourceSlice. ``driver_version`` as printed: it lost its leading zeros."""
+
+    line: int
+    name: str
+    type: str | None = None
+    uuid: str | None = None
+    product: str | None = None
+    driver_version: str | None = None
+    pci_bus_id: str | None = None
+    memory: str | None = None
+
+    @property
+    def nvidia_driver(self) -> str | None:
+        """The version as NVIDIA writes it: 580.105.8 is 580.105.08."""
+        parts = (self.driver_version or "").split(".")
+        if len(parts) != 3 or not all(part.isdigit() for part in parts):
+            return None
+        return f"{parts[0]}.{parts[1]}.{parts[2]:0>2}"
+
+
+class ResourceSlice(Model):
+    """One ResourceSlice. ``devices`` is None in the table, which does not list them."""
+
+    line: int
+    name: str
+    driver: str
+    node: str | None = None
+    pool: str | None = None
+    generation: int | None = None
+    pool_slices: int | None = None
+    devices: tuple[DraDevice, ...] | None = None
+
+
+class ResourceSlices(Fact):
+    """``kubectl get resourceslices``, as YAML, JSON or table.
+
+    ``complete``: the list is closed, and every pool has as many slices as it counts.
+    """
+
+    slices: tuple[ResourceSlice, ...]
+    complete: bool
+
+    def gpus(self) -> dict[str, int]:
+        """GPUs per node, over the newest generation of each pool. MIG devices do not count."""
+        newest: dict[tuple[str, str | None], int] = {}
+        for item in self.slices:
+            key = (item.driver, item.pool)
+            newest[key] = max(newest.get(key, 0), item.generation or 0)
+        found: dict[str, int] = {}
+        for item in self.slices:
+            gpus = [device for device in item.devices or () if device.type == "gpu"]
+            if gpus and item.node and newest[item.driver, item.pool] == (item.generation or 0):
+                found[item.node] = found.get(item.node, 0) + len(gpus)
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fabric_tools.models.base import Fact, Model
+from fabric_tools.models.facts import UnitState
 
 FmEventKind = Literal[
     "sxid",
@@ -56,6 +57,18 @@ class FabricManagerLog(Fact):
     def of_kind(self, kind: FmEventKind) -> tuple[FmEvent, ...]:
         """Events of that kind, in order."""
         return tuple(event for event in self.events if event.kind == kind)
+
+
+class FabricManagerStatus(UnitState):
+    """``systemctl status`` of the fabric manager: the unit and what the lines below it say.
+
+    ``signal`` killed the main process (``KILL``). ``nvlsm``: the subnet manager of NVLink 5 runs or
+    speaks here. ``events`` are those of the last lines of its journal, which may be cut.
+    """
+
+    signal: str | None = None
+    nvlsm: bool = False
+    events: tuple[FmEvent, ...] = ()
 
 
 DcgmStatus = Literal["pass", "fail", "warn", "skip", "not_run"]

@@ -67,6 +67,10 @@ class GpuFabric(Model):
 class GpuFacts(Model):
     """One GPU as ``nvidia-smi -q`` describes it. ``line`` is where its block begins.
 
+    ``throttle`` maps what may hold the clocks down (``hw_slowdown``, ``sw_power_cap`` ... as in
+    ``smi_fields.THROTTLE``) to whether it does now. ``tlimit_c`` is the distance to the slowdown
+    temperature (T.Limit, from Hopper on). ``power_limit_w`` is the limit in force.
+
     ``unreadable`` names the fields for which the driver printed an error (``Unknown Error``, ``GPU
     requires reset``) and that error: a failed reading is not the same as a field that is not there.
     """
@@ -77,6 +81,7 @@ class GpuFacts(Model):
     product: str | None = None
     uuid: str | None = None
     pci_device_id: str | None = None  # "10de:2330"
+    vbios_version: str | None = None
     unreadable: dict[str, str] = {}
     mig_mode: str | None = None
     mig_pending: str | None = None
@@ -96,6 +101,18 @@ class GpuFacts(Model):
     pcie_gen_current: int | None = None
     pcie_width_max: int | None = None
     pcie_width_current: int | None = None
+    throttle: dict[str, bool] = {}
+    power_draw_w: float | None = None
+    power_limit_w: float | None = None
+    power_default_w: float | None = None
+    temperature_c: int | None = None
+    tlimit_c: int | None = None
+    memory_temperature_c: int | None = None
+    module_id: int | None = None  # the place on the board
+    pcie_replays: int | None = None
+    retired_pages: int | None = None  # before Ampere
+    virtualization: str | None = None  # None, Pass-Through, VGPU ... as printed
+    mig_devices: int | None = None  # XML only
     fabric: GpuFabric = GpuFabric()
 
 
@@ -167,6 +184,40 @@ class KernelModules(Fact):
     lines: dict[str, int]
 
 
+class RosterGpu(Model):
+    """One GPU of a roster. ``index`` is the tool's number, None where it prints none."""
+
+    line: int
+    index: int | None = None
+    product: str | None = None
+    uuid: str | None = None
+    bus_id: str | None = None
+
+
+class GpuRoster(Fact):
+    """Which GPUs one tool listed: the least that every form of nvidia-smi tells.
+
+    ``driver_version`` is what the running driver told that tool. ``attached_gpus`` is the tool's
+    own count where it prints one. ``complete`` is False for an excerpt: more may be there.
+    """
+
+    gpus: tuple[RosterGpu, ...]
+    driver_version: str | None = None
+    attached_gpus: int | None = None
+    complete: bool = True
+
+
+class GpuRosters(Fact):
+    """Every list of GPUs that was recorded, best first. They must agree."""
+
+    rosters: tuple[GpuRoster, ...]
+
+    @property
+    def best(self) -> GpuRoster:
+        """The most detailed one."""
+        return self.rosters[0]
+
+
 class SmiVersion(Fact):
     """``nvidia-smi --version``: the userspace that is installed. Lines as printed."""
 
@@ -210,13 +261,15 @@ class XidEvent(Model):
 
 
 class SxidEvent(Model):
-    """One NVSwitch error: the line that carries Fatal or Non-fatal (Severity/Data lines follow)."""
+    """One NVSwitch error (Severity and Data lines follow it). ``fatal`` is None where the line says
+    neither Fatal nor Non-fatal, as thermal and SOE messages do.
+    """
 
     line: int
     switch: str
     pci: str
     sxid: int
-    fatal: bool
+    fatal: bool | None
     port: int | None = None
     text: str
 
@@ -236,11 +289,16 @@ KernelNoteKind = Literal[
 
 
 class KernelNote(Model):
-    """A kernel line about the driver that is neither Xid nor SXid and is known to be a fault."""
+    """A kernel line about the driver that is neither Xid nor SXid and is known to be a fault.
+
+    The two rates are those of ``pcie_limited``: what the link has, and what the device could use.
+    """
 
     line: int
     kind: KernelNoteKind
     pci: str | None = None
+    available_gbits_s: float | None = None
+    capable_gbits_s: float | None = None
     text: str
 
 
@@ -273,7 +331,8 @@ class PciDevice(Model):
 
     ``answers`` is False where the device reads as all ones (``rev ff``, ``Unknown header type``):
     it is listed from memory but has fallen off the bus. Speeds in GT/s; None where the line was not
-    printed.
+    printed. ``acs``: names with ``+`` in ACSCtl, empty where all are off, None without that line.
+    ``buses``: secondary and subordinate bus of a bridge, which leads to all buses between them.
     """
 
     line: int
@@ -290,6 +349,11 @@ class PciDevice(Model):
     link_sta_gt_s: float | None = None
     link_sta_width: int | None = None
     link_line: int | None = None
+    acs: tuple[str, ...] | None = None
+    acs_line: int | None = None
+    max_payload_bytes: int | None = None  # DevCtl: what is set, not what the device could do
+    max_read_request_bytes: int | None = None
+    buses: tuple[int, int] | None = None
 
 
 class PciDevices(Fact):
@@ -359,3 +423,17 @@ class NvmlInventory(Fact):
     count: int | None
     gpus: tuple[NvmlGpu, ...]
     errors: tuple[NvmlRefusal, ...] = ()
+
+
+class CudaInit(Fact):
+    """Whether a CUDA program could start. ``code`` is the CUresult: 0 it could, 802 and so on.
+
+    ``code`` is None where only an error text without a known number was saved. ``devices`` is None
+    where it was not asked for.
+    """
+
+    code: int | None
+    name: str = ""
+    devices: int | None = None
+    text: str = ""
+    line: int = 1

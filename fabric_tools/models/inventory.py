@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from fabric_tools.models.base import Model
 from fabric_tools.models.verdict import Waiver
+
+
+class Qos(Model):
+    """The lossless class of a RoCE fabric, the same on hosts and switches.
+
+    Defaults are NVIDIA's recipe (doroce-linux): trust DSCP, priority 3 for RoCE with DSCP 26.
+    """
+
+    trust: Literal["dscp", "pcp"] = "dscp"
+    pfc_priority: Annotated[int, Field(ge=0, le=7)] = 3
+    dscp: Annotated[int, Field(ge=0, le=63)] = 26
 
 
 class Profile(Model):
@@ -17,22 +28,30 @@ class Profile(Model):
     k3s: Literal["embedded", "external", "none"] = "embedded"
     proxy: str | None = None
     ca_bundle: str | None = None
+    qos: Qos = Qos()
 
 
 class Rail(Model):
-    """One compute NIC: its netdev, RDMA device, planned address and subnet."""
+    """One compute NIC: its netdev, RDMA device, planned address and subnet.
+
+    ``mtu_bytes`` of the netdev and ``port_gbits_s`` of the link as planned.
+    """
 
     name: str
     netdev: str
     rdma_device: str
     address: str
     subnet: str
+    mtu_bytes: Annotated[int, Field(ge=1500, le=9978)] = 9000
+    port_gbits_s: Annotated[int, Field(ge=1)] | None = None
 
 
 class HostVars(Model):
     """The variable ``fabric_host`` of one inventory host.
 
     ``platform`` is a platform id; without it the node is identified from its hardware.
+    ``gpu_count``: how many GPUs this host has, where the platform file leaves that open (PCIe
+    cards) or where this host is a virtual machine that was given fewer than the board holds.
     """
 
     schema_version: Literal[1] = 1
@@ -40,6 +59,7 @@ class HostVars(Model):
     stack: str | None = None
     profile: Profile = Profile()
     address: str | None = None
+    gpu_count: Annotated[int, Field(ge=1, le=64)] | None = None
     rails: tuple[Rail, ...] = ()
     waivers: tuple[Waiver, ...] = ()
 

@@ -14,11 +14,13 @@ class Decision(Model):
     """One gate. ``reasons`` say why it is closed, most severe first; empty when it is open.
 
     ``passive_only``: the phase also has to be measured under load, and that was not done here.
+    ``not_measured``: checks that had nothing to judge and are not part of this decision, and why.
     """
 
     phase: str
     open: bool
     passive_only: bool = False
+    not_measured: tuple[str, ...] = ()
     exit_code: int
     reasons: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -45,6 +47,7 @@ class HostReport(Model):
     """Everything about one node."""
 
     host: str
+    moment: str = ""  # where one folder holds several readings
     waiver_name: str = ""  # the name that waivers were matched with; "" matches only "*"
     identity: HostIdentity = HostIdentity()
     source: Source = Source()

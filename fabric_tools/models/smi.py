@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fabric_tools.models.base import Fact, Model
+from fabric_tools.models.facts import GpuFabric
 
 
 class SmiNote(Model):
@@ -183,4 +184,25 @@ class TopologyP2p(Fact):
     gpus: tuple[str, ...]
     rows: tuple[P2pRow, ...]
     legend: dict[str, str] = {}
+    complete: bool
+
+
+class FabricBlock(Model):
+    """One ``Fabric`` block of ``nvidia-smi -q``. ``line`` is its heading.
+
+    ``gpu`` is the index of the GPU, None where the text is an excerpt and does not tell it.
+    """
+
+    line: int
+    gpu: int | None
+    fabric: GpuFabric
+
+
+class FabricStates(Fact):
+    """Every ``Fabric`` block of a text, in order. ``complete``: a whole ``-q`` with all its GPUs.
+
+    An excerpt (``grep -A2 -i fabric``) is never complete: it does not show what was left out.
+    """
+
+    blocks: tuple[FabricBlock, ...]
     complete: bool

@@ -17,6 +17,8 @@ _FILES = (
     "node/run.py",
     "node/collector.py",
     "node/nvml.py",
+    "node/cuda.py",
+    "node/rdma.py",
     "node/redact.py",
     "node/main.py",
 )

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from fabric_tools import __version__
+from fabric_tools.node import rdma
 from fabric_tools.node.nvml import EXIT_ABSENT, EXIT_DENIED
 from fabric_tools.node.processes import sweep
 from fabric_tools.node.run import (
@@ -28,28 +29,32 @@ from fabric_tools.probes import PROBES, Probe
 #: Few enough to leave the node's own work alone, enough that one hung tool delays no other.
 WORKERS = 4
 
+#: The rest comes from people's folders.
+COLLECTED = tuple(probe for probe in PROBES if probe.kind != "saved")
+
 Progress = Callable[[int, int, str], None]
 
 
 def collect(
-    probes: Sequence[Probe] = PROBES,
-    nvml_argv: Tuple[str, ...] = (),
-    nvml_fds: Tuple[int, ...] = (),
+    probes: Sequence[Probe] = COLLECTED,
+    child_argv: Tuple[str, ...] = (),
+    child_fds: Tuple[int, ...] = (),
     progress: Optional[Progress] = None,
     stop: Stop = never,
 ) -> Dict[str, object]:
     """One snapshot as plain data (``models.snapshot.Snapshot``).
 
-    ``nvml_argv`` starts the NVML child; ``progress(done, total, probe id)`` is called after each
-    probe. Every probe is bounded, so this returns within ``worst_case_s(probes)``; soon after
-    ``stop`` has become true, with a snapshot that is of no use.
+    ``child_argv`` starts this program as the child that reads a library;
+    ``progress(done, total, probe id)`` is called after each probe. Every probe is bounded, so this
+    returns within ``worst_case_s(probes)``; soon after ``stop`` has become true, with a snapshot
+    that is of no use.
     """
     started, clock = datetime.now(timezone.utc), time.monotonic()
     results: Dict[str, object] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
         # Longest first, so that a slow one does not start last.
         order = sorted(probes, key=lambda probe: -probe.timeout_s)
-        jobs = {pool.submit(_ask, probe, nvml_argv, nvml_fds, stop): probe for probe in order}
+        jobs = {pool.submit(_ask, probe, child_argv, child_fds, stop): probe for probe in order}
         for job in as_completed(jobs):
             probe = jobs[job]
             results[probe.id] = job.result()
@@ -69,7 +74,7 @@ def collect(
     }
 
 
-def worst_case_s(probes: Sequence[Probe] = PROBES) -> float:
+def worst_case_s(probes: Sequence[Probe] = COLLECTED) -> float:
     """Seconds after which a run is over even if every probe hangs (1 s of killing each)."""
     return sum(probe.timeout_s + 1.0 for probe in probes) / WORKERS + max(
         (probe.timeout_s for probe in probes), default=0.0
@@ -77,22 +82,27 @@ def worst_case_s(probes: Sequence[Probe] = PROBES) -> float:
 
 
 def _ask(
-    probe: Probe, nvml_argv: Tuple[str, ...], nvml_fds: Tuple[int, ...], stop: Stop
+    probe: Probe, child_argv: Tuple[str, ...], child_fds: Tuple[int, ...], stop: Stop
 ) -> Dict[str, object]:
     seconds, size = probe.timeout_s, probe.max_bytes
     if stop():
         return outcome_json(probe.argv, Outcome("error", None, b"", b"", 0.0, "not asked"))
     if probe.kind == "file":
         return outcome_json(probe.argv, read_file(probe.argv[0], seconds, size, stop))
-    if probe.kind == "nvml":
-        return outcome_json(("nvml",), _ask_nvml(probe, nvml_argv, nvml_fds, stop))
+    if probe.kind in ("nvml", "cuda"):
+        argv = (*child_argv, "--%s-child" % probe.kind) if child_argv else ()
+        return outcome_json((probe.kind,), _ask_child(probe, argv, child_fds, stop))
+    if probe.kind == "infiniband":
+        return outcome_json((rdma.ROOT,), rdma.read_infiniband(probe, stop))
+    if probe.kind == "netdev":
+        return outcome_json(probe.argv, rdma.ask_interfaces(probe, stop))
     outcome = run_bounded(probe.argv, seconds, size, probe.accept_rc, stop=stop)
     return outcome_json(probe.argv, outcome)
 
 
-def _ask_nvml(probe: Probe, argv: Tuple[str, ...], fds: Tuple[int, ...], stop: Stop) -> Outcome:
+def _ask_child(probe: Probe, argv: Tuple[str, ...], fds: Tuple[int, ...], stop: Stop) -> Outcome:
     if not argv:
-        return Outcome("absent", None, b"", b"", 0.0, "no NVML reader in this collector")
+        return Outcome("absent", None, b"", b"", 0.0, "no library reader in this collector")
     outcome = run_bounded(argv, probe.timeout_s, probe.max_bytes, pass_fds=fds, stop=stop)
     if outcome.status == "failed" and outcome.rc in (EXIT_ABSENT, EXIT_DENIED):
         status = "absent" if outcome.rc == EXIT_ABSENT else "denied"
@@ -119,8 +129,8 @@ def _first_line(path: str) -> str:
         return ""
 
 
-def nvml_child(archive: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
-    """Command and inherited descriptors that start the NVML reader out of ``archive``.
+def library_child(archive: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
+    """Command and inherited descriptors that start a library reader out of ``archive``.
 
     ``archive`` is the zipapp's path, or ``/proc/self/fd/N`` when it was never written to disk.
     """
@@ -129,4 +139,4 @@ def nvml_child(archive: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
         fds = (int(archive.rpartition("/")[2]),)
     else:
         archive = os.path.abspath(archive)  # the child starts in another directory
-    return (sys.executable, "-I", archive, "--nvml-child"), fds
+    return (sys.executable, "-I", archive), fds

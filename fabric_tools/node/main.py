@@ -12,7 +12,7 @@ import tempfile
 from typing import Any, List, Optional
 
 from fabric_tools import __version__
-from fabric_tools.node import collector, nvml
+from fabric_tools.node import collector, cuda, nvml
 from fabric_tools.node.processes import adopt_orphans
 from fabric_tools.node.redact import redact_snapshot
 
@@ -25,15 +25,17 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = _parser().parse_args(argv)
     if args.nvml_child:
         return nvml.main()
+    if args.cuda_child:
+        return cuda.main()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     caught = []  # type: List[int]
     # A list, because a handler may not take a lock; the probes look at it while they wait.
     _handle(lambda number, _: caught.append(number))
     adopt_orphans()
-    child, fds = collector.nvml_child(sys.argv[0])
+    child, fds = collector.library_child(sys.argv[0])
     snapshot = collector.collect(
-        nvml_argv=child,
-        nvml_fds=fds,
+        child_argv=child,
+        child_fds=fds,
         progress=_progress if sys.stderr.isatty() else None,
         stop=lambda: bool(caught),
     )
@@ -73,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE (mode 0600)")
     parser.add_argument("--frame", metavar="NONCE", help=argparse.SUPPRESS)
     parser.add_argument("--nvml-child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--cuda-child", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 

@@ -28,6 +28,8 @@ _IB_GUID = re.compile(
     r"(?i:(?<=guid)\W{0,4}(?:0x)?[0-9a-f]{16}\b)|(?<=-g )0x[0-9a-fA-F]{16}\b"
 )
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]\d|\d)")
+#: Eight groups of four digits, as the kernel prints GIDs.
+_GID_CHARS = 39
 _IPV6 = re.compile(r"(?<![0-9A-Fa-f:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?")
 _HEX_ID = re.compile(r"\b[0-9a-fA-F]{32}\b")
 _EMAIL = re.compile(
@@ -189,6 +191,9 @@ class Redactor:
             return match.group()
         if address.is_loopback or address.is_unspecified:
             return match.group()
+        return self._ipv4_name(address)
+
+    def _ipv4_name(self, address: ipaddress.IPv4Address) -> str:
         return self._names.get(
             "ipv4",
             str(address),
@@ -202,7 +207,18 @@ class Redactor:
             return match.group()
         if address.is_loopback or address.is_unspecified:
             return match.group()
+        if len(match.group()) == _GID_CHARS:
+            return self._gid(address)
         return self._names.get("ipv6", str(address), lambda n: "2001:db8::%x" % n)
+
+    def _gid(self, address: ipaddress.IPv6Address) -> str:
+        """A GID is written out in full, and of what kind it is must stay readable."""
+        if address.ipv4_mapped is not None:
+            new = ipaddress.IPv6Address("::ffff:" + self._ipv4_name(address.ipv4_mapped))
+        else:
+            head = "fe80::%x" if address.is_link_local else "2001:db8::%x"
+            new = ipaddress.IPv6Address(self._names.get("gid", str(address), lambda n: head % n))
+        return new.exploded
 
 
 def _name_pattern(name: str, words: Set[str]) -> "Pattern[str]":

@@ -31,7 +31,7 @@ def parse_apt_policy(text: str) -> AptPolicy:
             if match[1] in found[-1][2]:
                 raise ParseError(PROBE, number, f"{found[-1][0]}: {match[1]} twice")
             found[-1][2][match[1]] = match[2]
-        elif line[0] != " " and "apt-cache policy" not in line:
+        elif line[0] != " " and line[:3] != "W: " and "apt-cache policy" not in line:
             raise ParseError(PROBE, number, f"not a line of apt-cache policy: {line[:80]!r}")
     if not found and not unknown:
         raise ParseError(PROBE, 0, "no package")

@@ -21,6 +21,10 @@ class ParseError(Exception):
         super().__init__(f"{probe}: line {line}: {why}" if line else f"{probe}: {why}")
 
 
+class NothingHere(ParseError):
+    """The text is understood and holds nothing of this fact: as if it had not been recorded."""
+
+
 def clean_lines(text: str) -> list[str]:
     """Lines without terminal sequences, carriage returns and trailing blanks; numbering is kept."""
     return [_ANSI.sub("", line).rstrip() for line in text.replace("\r\n", "\n").split("\n")]

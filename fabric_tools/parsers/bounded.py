@@ -1,4 +1,8 @@
-"""Reading untrusted text within bounds: lines, JSON, and where a word of it stands."""
+"""Reading untrusted text within bounds: lines, JSON, and where a word of it stands.
+
+Evidence: none, no format of a tool is read here. The bounds keep every parser below two seconds
+and 200 MB for any text of 10 MB.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,22 @@ from fabric_tools.models.nccl import TextNote
 from fabric_tools.parsers.base import ParseError, clean_lines
 
 MIB = 1024 * 1024
+#: A shell prompt, with or without a command behind it, as people paste it.
+PROMPT = re.compile(r"\s*(?:\([\w.-]{1,40}\) )?(?:\[[^\]]{1,80}\][$#]|\S{0,80}[$#])(?:\s|$)")
+#: What people write where they left lines out.
+ELIDED = re.compile(r"\s*(?:#\s*)?[\[(<]?(?:\.{3,}|\u2026|snip\b)")
 
 
 def _text(probe: str, text: str, max_chars: int) -> str:
     if len(text) > max_chars:
         raise ParseError(probe, 0, f"longer than {max_chars} characters")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ParseError(probe, 0, "not text (lone surrogates)") from None
-    return text
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            line = text.count("\n", 0, error.start) + 1
+            raise ParseError(probe, line, "not text (lone surrogates)") from None
+    return text.removeprefix("\ufeff")
 
 
 def read_lines(
@@ -33,7 +43,7 @@ def read_lines(
     max_line: int = 4096,
 ) -> list[str]:
     """Clean lines, numbering kept. What is longer than the tool ever prints is refused."""
-    _text(probe, text, max_chars)
+    text = _text(probe, text, max_chars)
     if text.count("\n") >= max_lines:
         raise ParseError(probe, 0, f"more than {max_lines} lines")
     lines = clean_lines(text)
@@ -41,6 +51,21 @@ def read_lines(
         if len(line) > max_line:
             raise ParseError(probe, number, f"a line of more than {max_line} characters")
     return lines
+
+
+def numbered(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Lines that say something, with their numbers."""
+    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+
+
+def first_words(lines: list[str]) -> str:
+    """The first line that says something, for the reason of a refusal."""
+    return next((line.strip()[:80] for line in lines if line.strip()), "no text")
+
+
+def note(number: int, line: str) -> TextNote:
+    """The line as evidence, not longer than a screen line or two."""
+    return TextNote(line=number, text=line.strip()[:300])
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -54,16 +79,32 @@ def _no_number(_: str) -> None:
     """NaN and Infinity are no readings."""
 
 
-def load_json(probe: str, text: str, *, max_chars: int = 6 * MIB) -> object:
-    """The JSON value of the whole text. NaN and Infinity become None, double keys are refused."""
-    _text(probe, text, max_chars)
+def _finite(word: str) -> float:
+    value = float(word)
+    if not math.isfinite(value):
+        raise ValueError(f"{word[:40]} is beyond any number")
+    return value
+
+
+def load_json(probe: str, text: str, *, max_chars: int = 6 * MIB, before: int = 0) -> Any:
+    """The JSON value of the whole text. NaN and Infinity become None, double keys are refused.
+
+    ``before`` counts the lines in front of the text, for the line of an error.
+    """
+    text = _text(probe, text, max_chars)
+    if not text.strip():
+        raise ParseError(probe, 0, "no text")
     try:
-        value: object = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_number)
+        value = json.loads(
+            text, object_pairs_hook=_pairs, parse_constant=_no_number, parse_float=_finite
+        )
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        raise ParseError(probe, error.lineno, f"not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
+        raise ParseError(probe, before + error.lineno, f"not JSON: {error.msg}") from None
+    except RecursionError:
+        raise ParseError(probe, 0, "nested too deeply") from None
+    except ValueError as error:
         raise ParseError(probe, 0, f"not usable JSON: {str(error)[:80]}") from None
     return value
 
@@ -74,6 +115,9 @@ def json_start(lines: list[str]) -> int | None:
         if line.lstrip()[:1] == "{" or line.strip() in ("[", "[{") or line.lstrip()[:2] == "[{":
             return index
     return None
+
+
+# For values whose type tells the form, or that a tool may fill as it likes.
 
 
 def as_dict(value: object) -> dict[str, object]:
@@ -117,104 +161,7 @@ def as_float(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class Finder:
-    """The line of each word, asked for in the order in which the words stand in the text."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at, self.current = text, 0, 1
-
-    def line(self, word: str) -> int:
-        """Line of the next occurrence; where there is none, the last line that was found."""
-        if self._at >= 0:
-            found = self._text.find(word, self._at)
-            if found >= 0:
-                self.current += self._text.count("\n", self._at, found + len(word))
-                self._at = found + len(word)
-                return self.current
-            self._at = -1
-        return self.current
-
-    def key(self, name: str) -> int:
-        """The same for a JSON string."""
-        return self.line(json.dumps(name))
-
-
-def numbered(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their numbers."""
-    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
-
-
-_MAX_JSON = 4 * 1024 * 1024
-#: A shell prompt, with or without a command behind it, as people paste it.
-PROMPT = re.compile(r"\s*(?:\[[^\]]{1,80}\][$#]|\S{0,80}[$#])(?:\s|$)")
-#: What people write where they left lines out.
-ELIDED = re.compile(r"\s*(?:#\s*)?[\[(<]?(?:\.{3,}|\u2026|snip\b)")
-
-
-def bounded_lines(
-    probe: str, text: str, max_lines: int = 20_000, max_line: int = 4096
-) -> list[str]:
-    """Cleaned lines; refuses text that cannot be the tool's by its size or its encoding."""
-    if text.count("\n") >= max_lines:
-        raise ParseError(probe, 0, f"more than {max_lines} lines")
-    if not text.isascii():
-        check_unicode(probe, text)
-    lines = text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        if len(line) > max_line:
-            raise ParseError(probe, number, f"a line of more than {max_line} characters")
-    return clean_lines(text)
-
-
-def check_unicode(probe: str, text: str) -> None:
-    """Refuses lone surrogates, which no model can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise ParseError(probe, line, "not valid Unicode") from error
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def load_strict_json(probe: str, text: str) -> Any:
-    """The JSON value of the whole text. A key that stands twice in an object is an error."""
-    if len(text) > _MAX_JSON:
-        raise ParseError(probe, 0, f"more than {_MAX_JSON} characters of JSON")
-    if not text.strip():
-        raise ParseError(probe, 0, "no text")
-    check_unicode(probe, text)
-    try:
-        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except json.JSONDecodeError as error:
-        raise ParseError(probe, error.lineno, f"not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise ParseError(probe, 0, "nested too deeply") from error
-    except (ValueError, OverflowError) as error:
-        raise ParseError(probe, 0, f"not JSON: {error}"[:200]) from error
-    return value
-
-
-class LineFinder:
-    """Line on which a quoted word stands, searched onwards from the last hit."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at, self._line = text, 0, 1
-
-    def line(self, word: str, key: str | None = None) -> int:
-        """The next line that holds ``"word"`` (behind ``"key":``); else the last line found."""
-        before = rf'"{re.escape(key)}"\s{{0,40}}:\s{{0,40}}' if key else ""
-        match = re.compile(before + re.escape(f'"{word}"')).search(self._text, self._at)
-        if match is not None:
-            self._line += self._text.count("\n", self._at, match.start())
-            self._at = match.start()
-        else:
-            # One miss ends the search, else many would cost the length of the text each.
-            self._text, self._at = "", 0
-        return self._line
+# For values whose type the tool's schema fixes: another type is an error, missing is None.
 
 
 def text_of(probe: str, item: dict[str, Any], key: str) -> str | None:
@@ -249,6 +196,24 @@ def list_of(probe: str, value: Any, what: str) -> list[Any]:
     return value
 
 
-def note(number: int, line: str) -> TextNote:
-    """The line as evidence, not longer than a screen line or two."""
-    return TextNote(line=number, text=line.strip()[:300])
+class Finder:
+    """The line of each word, asked for in the order in which the words stand in the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self.current = text, 0, 1
+
+    def line(self, word: str) -> int:
+        """Line of the next occurrence; where there is none, the last line that was found."""
+        if self._at >= 0:
+            found = self._text.find(word, self._at)
+            if found >= 0:
+                self.current += self._text.count("\n", self._at, found + len(word))
+                self._at = found + len(word)
+                return self.current
+            # One miss ends the search, else many would cost the length of the text each.
+            self._at = -1
+        return self.current
+
+    def key(self, name: str) -> int:
+        """The same for a JSON string."""
+        return self.line(json.dumps(name, ensure_ascii=False))

@@ -1,7 +1,7 @@
 """A CUDA error as programs print it.
 
-Evidence: one line of PyTorch re-rendered from facts; names and numbers are those of the CUDA
-headers.
+Evidence: one line of PyTorch re-rendered from facts; the forms of NCCL, nccl-tests and deviceQuery
+follow public reports (format unverified); names and numbers are those of the CUDA headers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from fabric_tools.parsers.bounded import numbered, read_lines
 PROBE = "cuda_error"
 
 _NUMBERED = re.compile(r"\b[Ee]rror (\d{1,4}): (\S.{0,300})", re.ASCII)
+# NCCL: Cuda failure 802 'system not yet initialized'; nccl-tests: Test CUDA failure file:1 'words'.
+_QUOTED = re.compile(
+    r"\bCuda (?:failure|error)(?: (\d{1,4}))?(?: [\w./-]{1,80}:\d{1,6})? '([^']{1,200})'",
+    re.IGNORECASE | re.ASCII,
+)
+_RETURNED = re.compile(r"\bcuda[A-Z]\w{2,60} returned (\d{1,4})$", re.ASCII)
 _WORDED = re.compile(r"CUDA(?: driver| runtime)? error:? (\S.{0,300})", re.IGNORECASE)
 _NAME = re.compile(r"\b(?:cudaError[A-Z]\w{2,60}|CUDA_ERROR_[A-Z_]{3,60})\b", re.ASCII)
 _CODES = {
@@ -58,6 +64,11 @@ def parse_cuda_error(text: str) -> CudaError:
                     PROBE, number, f"error {match[1]} has other words: {match[2][:60]!r}"
                 )
             return CudaError(code=int(match[1]), text=match[2].strip(), line=number)
+        if match := _QUOTED.search(line):
+            code = int(match[1]) if match[1] else _code(match[2])
+            return CudaError(code=code, text=match[2].strip(), line=number)
+        if (match := _RETURNED.search(line)) and int(match[1]):
+            return CudaError(code=int(match[1]), text=match[0], line=number)
         if match := _WORDED.search(line):
             return CudaError(code=_code(match[1]), text=match[1].strip(), line=number)
         if match := _NAME.search(line):

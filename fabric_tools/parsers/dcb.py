@@ -1,7 +1,7 @@
 """``dcb pfc|ets|app|apptrust|buffer show dev IFACE`` of iproute2, text or ``-j``.
 
 Evidence: a real capture of the two-line PFC form; the one-line form, ets and app are re-rendered
-from facts; JSON, apptrust and buffer follow iproute2's source (format unverified).
+from facts; JSON, apptrust, buffer and dcbx follow iproute2's source (format unverified).
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from typing import Any
 
 from fabric_tools.models.network import Dcb
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import bounded_lines, load_strict_json
+from fabric_tools.parsers.bounded import load_json, read_lines
 
 PROBE = "dcb"
 
-_PLAIN = ("pfc-cap", "macsec-bypass", "delay", "willing", "ets-cap", "cbs", "default-prio")
+_PLAIN = ("pfc-cap", "macsec-bypass", "delay", "willing", "ets-cap", "cbs", "total-size")
+#: Values without a key in front.
+_WORDS = ("order", "default-prio")
 _LISTS = (
     "prio-pfc", "requests", "indications", "prio-tc", "tc-tsa", "tc-bw", "pg-bw", "reco-tc-tsa",
     "reco-tc-bw", "reco-prio-tc", "dscp-prio", "ethtype-prio", "stream-port-prio", "pcp-prio",
-    "dgram-port-prio", "port-prio", "prio-buffer", "buffer-size", "total-size", "tc-maxrate",
+    "dgram-port-prio", "port-prio", "prio-buffer", "buffer-size", "tc-maxrate", "prio-dscp",
+    "prio-pcp",
 )  # fmt: skip
 _PAIR = re.compile(r"([\w.-]{1,16}):([\w.-]{1,20})", re.ASCII)
 _SKIP = re.compile(
@@ -37,11 +40,16 @@ _NAMES = {
 Values = dict[str, tuple[int, list[str]]]
 
 
+_DCBX = {"host", "lld-managed", "cee", "ieee", "static"}
+
+
 def _words(lines: list[str]) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(lines, start=1):
         bare = line.strip().removeprefix("# ").strip()
+        if bare and set(bare.split()) <= _DCBX:
+            continue  # dcb dcbx: who negotiates, no setting of a priority
         first = bare.split(" ", 1)[0].rstrip(":")
-        if not bare or (first not in _PLAIN + _LISTS + ("order",) and _SKIP.match(line)):
+        if not bare or (first not in _PLAIN + _LISTS + _WORDS and _SKIP.match(line)):
             continue
         for word in bare.split():
             yield number, word
@@ -52,9 +60,7 @@ def _read_text(lines: list[str]) -> Values:
     name = ""
     for number, word in _words(lines):
         key = word.removesuffix(":")
-        if key in _PLAIN or key in _LISTS or key in ("order", "apptrust"):
-            if key == "apptrust":
-                continue
+        if key in _PLAIN or key in _LISTS or key in _WORDS:
             if key in found:
                 raise ParseError(PROBE, number, f"{key} stands there twice: two interfaces?")
             name = key
@@ -86,7 +92,7 @@ def _json_pairs(value: Any) -> list[str]:
 
 
 def _read_json(text: str) -> Values:
-    value = load_strict_json(PROBE, text)
+    value = load_json(PROBE, text)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if not isinstance(value, dict):
@@ -94,14 +100,14 @@ def _read_json(text: str) -> Values:
     found: Values = {}
     for key, item in value.items():
         name = key.replace("_", "-")
-        if name == "order" and isinstance(item, list):
+        if name in _WORDS and isinstance(item, list):
             found[name] = (1, [str(word)[:20] for word in item[:16]])
         elif name in _LISTS and isinstance(item, list) and len(item) <= 200:
             found[name] = (1, _json_pairs(item))
         elif name in _PLAIN and isinstance(item, (bool, int, str)):
             said = ("on" if item else "off") if isinstance(item, bool) else str(item)[:20]
             found[name] = (1, [said])
-        elif name in _PLAIN + _LISTS:
+        elif name in _PLAIN + _LISTS + _WORDS:
             raise ParseError(PROBE, 0, f"{key} has another form")
     return found
 
@@ -164,7 +170,7 @@ def _dscp(names: dict[str, str] | None, line: int) -> tuple[dict[int, int], dict
 def parse_dcb(text: str) -> Dcb:
     """What the text holds of one interface; a keyword that stands there twice is refused."""
     as_json = text.lstrip()[:1] in ("{", "[")
-    found = _read_json(text) if as_json else _read_text(bounded_lines(PROBE, text, 2000))
+    found = _read_json(text) if as_json else _read_text(read_lines(PROBE, text, max_lines=2000))
     if not found:
         raise ParseError(PROBE, 0, "no keyword of dcb")
     pfc = _pfc(found)

@@ -22,6 +22,7 @@ from fabric_tools.parsers.bounded import (
     read_lines,
 )
 from fabric_tools.parsers.dcgm_diag_text import STATUSES
+from fabric_tools.parsers.saved import bare
 
 PROBE = "dcgmi_diag"
 
@@ -117,7 +118,7 @@ def _decode(body: str, before: int) -> object:
 
 def parse_dcgm_diag_json(text: str) -> DcgmDiag:
     """Results in order. Lines before the JSON (a banner, an error) are kept as the error."""
-    lines = read_lines(PROBE, text, max_lines=200_000, max_line=4 * MIB)
+    lines = read_lines(PROBE, bare(text), max_lines=200_000, max_line=4 * MIB)
     start = json_start(lines)
     if start is None:
         raise ParseError(PROBE, 0, "no JSON")

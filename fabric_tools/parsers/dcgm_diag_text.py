@@ -1,7 +1,7 @@
 """`dcgmi diag -r N` as a table.
 
-Evidence: real captures of DCGM 3.3 and an older one; the 4.x rows per GPU ("GPU0: Pass") and the
-lists of GPUs follow the documentation (format unverified).
+Evidence: real captures of DCGM 3.3 and an older one; the 4.x rows per GPU or CPU ("GPU0: Pass")
+and the lists of GPUs follow the documentation (format unverified).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from fabric_tools.models.dcgm import DcgmDiag, DcgmResult, DcgmStatus
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import numbered, read_lines
+from fabric_tools.parsers.saved import bare
 
 PROBE = "dcgmi_diag"
 
@@ -30,7 +31,10 @@ _ROW = re.compile(r"\| (.{1,80}?)\s*\| (.{0,120}?)\s*\|$")
 _STATUS = re.compile(
     r"(Pass|Fail|Warn|Warning|Skip|Skipped|Not Run)(?:\s*-\s*(All|GPUs?:?\s*\d[\d, ]*))?$"
 )
-_PER_GPU = re.compile(r"GPU ?(\d{1,4}): (Pass|Fail|Warn|Skip|Not Run)$", re.ASCII)
+# DCGM 4 has a row for each entity; beside GPUs these are CPUs.
+_PER_ENTITY = re.compile(
+    r"([A-Za-z]{2,12}) ?(\d{1,4}): (Pass|Fail|Warn|Warning|Skip|Skipped|Not Run)$", re.ASCII
+)
 _MESSAGE = re.compile(r"(?:Warning|Info|Error)(?:: ?GPU ?\d{1,4})?$", re.ASCII)
 _ERROR = re.compile(r"\s*Error: (.{1,400})")
 
@@ -45,12 +49,14 @@ class _Open:
 
     def add(self, cell: str, number: int) -> None:
         """A row without a name: a message goes on, a list goes on, or the result of one GPU."""
-        if self.messages:
-            self.messages[-1] = (self.messages[-1] + cell)[:4000]
-        elif per_gpu := _PER_GPU.match(cell):
-            self.more.append(self._result(number, per_gpu[2], (int(per_gpu[1]),)))
-        elif status := _STATUS.match(cell):
+        status = _STATUS.match(cell)
+        if entity := _PER_ENTITY.match(cell):
+            gpus = (int(entity[2]),) if entity[1] == "GPU" else None
+            self.more.append(self._result(number, entity[3], gpus))
+        elif status and (status[2] or not self.messages):
             self.more.append(self._result(number, status[1], _gpus(status[2])))
+        elif self.messages:
+            self.messages[-1] = (self.messages[-1] + cell)[:4000]
         elif self.cell.endswith(",") and re.match(r"\d[\d, ]*$", cell):
             self.cell = f"{self.cell} {cell}"
         elif cell:
@@ -108,7 +114,7 @@ class _Table:
 
 def parse_dcgm_diag_text(text: str) -> DcgmDiag:
     """Results in order. What the head line says ("Successfully ran") is no result."""
-    lines = read_lines(PROBE, text, max_line=400)
+    lines = read_lines(PROBE, bare(text), max_line=400)
     table: _Table | None = None
     error: str | None = None
     for number, line in numbered(lines):

@@ -27,6 +27,7 @@ from fabric_tools.parsers.bounded import (
     numbered,
     read_lines,
 )
+from fabric_tools.parsers.saved import bare
 
 PROBE = "dcgmi_nvlink"
 
@@ -52,7 +53,7 @@ def _add(found: list[DcgmLinks], at: tuple[int, int], line: str, number: int) ->
 
 def parse_dcgm_nvlink_status(text: str) -> DcgmNvlinkStatus:
     """Letters below the number of each GPU; those of the key line are no links."""
-    lines = read_lines(PROBE, text, max_lines=5000, max_line=1200)
+    lines = read_lines(PROBE, bare(text), max_lines=5000, max_line=1200)
     gpus: list[DcgmLinks] = []
     switches: list[DcgmLinks] | None = None
     into, at = gpus, None
@@ -89,10 +90,10 @@ def parse_dcgm_nvlink_status(text: str) -> DcgmNvlinkStatus:
 
 def parse_dcgm_nvlink_errors(text: str) -> DcgmNvlinkErrors:
     """Counters of each link of the one GPU that the header names."""
-    lines = read_lines(PROBE, text, max_line=1024 * 1024)
+    lines = read_lines(PROBE, bare(text), max_line=1024 * 1024)
     start = json_start(lines)
     if start is None:
-        raise ParseError(PROBE, 0, "no JSON (dcgmi nvlink -e as a table is not read; use -j)")
+        raise ParseError(PROBE, 0, "no JSON")
     root = as_dict(load_json(PROBE, "\n".join(lines[start:])))
     header = [as_str(word) or "" for word in as_list(root.get("header"))]
     numbers = [as_int(word.removeprefix("GPU ")) for word in header if word.startswith("GPU ")]

@@ -1,7 +1,7 @@
 """`dcgmi health -c` and `dcgmi discovery -l`.
 
 Evidence: one discovery of B300 re-rendered from facts, the message of unset watches verbatim; the
-health table is schema-derived (format unverified).
+health table is schema-derived, the one before DCGM 2 as documented then (format unverified).
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from fabric_tools.parsers.bounded import (
     numbered,
     read_lines,
 )
+from fabric_tools.parsers.saved import bare
 
 PROBE_HEALTH = "dcgmi_health"
 PROBE_DISCOVERY = "dcgmi_discovery"
 
 _OVERALL = re.compile(r"\| Overall Health(?:: GPU Count \d{1,4})?\s*\| (\w[\w ]{0,30}?)\s*\|$")
+# The tables of DCGM before 2.
+_OVERALL_OLD = re.compile(r"\| (?:.{1,60}? \| )?Overall Health: (\w[\w ]{0,30}?)\s*\|$")
 _ROW = re.compile(r"\| (.{0,80}?)\s*\| (.{1,120}?)\s*\|$")
 _RULE = re.compile(r"\+-{5,60}\+-{5,100}\+$")
-_STATES = ("Healthy", "Warning", "Failure")
+_STATES = ("Healthy", "Warning", "Failure", "Internal error")
 _COUNT = re.compile(r"(\d{1,4}) (GPU|NvSwitch|NVSwitch|CPU)(?:s|es|\(s\))? found\.?$", re.ASCII)
 _GPU = re.compile(r"\| (\d{1,4})\s*\| Name: (\S.{0,100}?)\s*\|$", re.ASCII)
 _BUS = re.compile(r"\|\s+\| PCI Bus ID: ([0-9A-Fa-f:]{7,14}\.[0-7])\s*\|$")
@@ -43,7 +46,7 @@ def _health_json(lines: list[str], start: int) -> DcgmHealth:
 
 def parse_dcgm_health(text: str) -> DcgmHealth:
     """The overall line, or that no watch was set."""
-    lines = read_lines(PROBE_HEALTH, text, max_lines=20_000, max_line=100_000)
+    lines = read_lines(PROBE_HEALTH, bare(text), max_lines=20_000, max_line=100_000)
     start = json_start(lines)
     if start is not None:
         return _health_json(lines, start)
@@ -54,7 +57,7 @@ def parse_dcgm_health(text: str) -> DcgmHealth:
         stripped = line.strip()
         if "Health watches not enabled" in line:
             return DcgmHealth(error=stripped.removeprefix("Error: "), complete=True, line=number)
-        if match := _OVERALL.match(stripped):
+        if match := _OVERALL_OLD.match(stripped) or _OVERALL.match(stripped):
             if overall is not None or match[1] not in _STATES:
                 raise ParseError(PROBE_HEALTH, number, f"overall health {match[1][:40]!r}")
             overall = (match[1], number)
@@ -68,7 +71,7 @@ def parse_dcgm_health(text: str) -> DcgmHealth:
 
 def parse_dcgm_discovery(text: str) -> DcgmDiscovery:
     """Counts as the tool gives them and the GPUs it lists; they must agree where both are whole."""
-    lines = read_lines(PROBE_DISCOVERY, text, max_lines=20_000, max_line=400)
+    lines = read_lines(PROBE_DISCOVERY, bare(text), max_lines=20_000, max_line=400)
     counts: dict[str, int] = {}
     gpus: list[DcgmGpu] = []
     heads: list[tuple[int, int, str]] = []

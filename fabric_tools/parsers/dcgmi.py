@@ -19,7 +19,9 @@ from fabric_tools.parsers.bounded import MIB, read_lines
 from fabric_tools.parsers.dcgm_diag_json import parse_dcgm_diag_json
 from fabric_tools.parsers.dcgm_diag_text import parse_dcgm_diag_text
 from fabric_tools.parsers.dcgm_nvlink import parse_dcgm_nvlink_errors, parse_dcgm_nvlink_status
+from fabric_tools.parsers.dcgm_nvlink_table import parse_dcgm_nvlink_table
 from fabric_tools.parsers.dcgm_tables import parse_dcgm_discovery, parse_dcgm_health
+from fabric_tools.parsers.saved import bare
 
 PROBE = "dcgmi"
 
@@ -38,11 +40,13 @@ def parse_dcgmi(
     text: str,
 ) -> DcgmDiag | DcgmNvlinkStatus | DcgmNvlinkErrors | DcgmHealth | DcgmDiscovery:
     """The fact of whichever command it was."""
-    lines = read_lines(PROBE, text, max_lines=200_000, max_line=4 * MIB)
+    lines = read_lines(PROBE, bare(text), max_lines=200_000, max_line=4 * MIB)
     if '"DCGM ' in text or any(line.strip().startswith("| Diagnostic ") for line in lines):
         return parse_dcgm_diag(text)
     if '"NVLINK Error Counts"' in text:
         return parse_dcgm_nvlink_errors(text)
+    if "NVLINK Error Counts" in text:
+        return parse_dcgm_nvlink_table(text)
     if "Overall Health" in text or "Health watches not enabled" in text:
         return parse_dcgm_health(text)
     if any(_FOUND.match(line) for line in lines):

@@ -16,7 +16,7 @@ PROBE = "dkms"
 
 _LINE = re.compile(
     r"([A-Za-z0-9][\w.+-]{0,80})(?:/|, )([^\s,:/]{1,60})(?:, ([^\s,:]{1,100}), ([^\s,:]{1,20}))?"
-    r": (added|built|installed|broken|installed-weak)\b(.{0,300})$",
+    r": (added|built-weak|built|installed-weak|installed|broken)(?![\w-])(.{0,300})$",
     re.ASCII,
 )
 _NOISE = re.compile(r"Deprecated feature:|(?:\S+@\S+[:~ ].*)?[$#] ?(?:sudo )?dkms ")

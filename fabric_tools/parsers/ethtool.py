@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fabric_tools.models.network import EthtoolDriver, EthtoolDrivers, EthtoolLink, EthtoolLinks
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import PROMPT, first_words, read_lines
 
 PROBE = "ethtool"
 _MAX = 1000
@@ -22,12 +22,17 @@ _MORE = re.compile(r"\s{8,}(\S.*)$")
 _SPEED = re.compile(r"(\d{1,7})Mb/s$", re.ASCII)
 _MODE = re.compile(r"(\d{1,7})base\w{1,20}/(?:Full|Half)$", re.ASCII)
 _LOOSE = re.compile(r"\s+(?:Speed|Duplex|Link detected|Auto-negotiation): ")
-_NOISE = re.compile(r"netlink error: |Cannot get |\s+drv probe link\b|\s+Operation not permitted")
+_NOISE = re.compile(
+    r"netlink error: |Cannot get |\s+drv probe link\b|\s+Operation not permitted|No data available$"
+)
 _INFO = re.compile(r"([a-z][a-z-]{2,40}): ?(.*)$", re.ASCII)
 _FIRMWARE = re.compile(r"(\S+) \(([A-Z0-9_]{4,32})\)$", re.ASCII)
 _BUS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$")
 _OFED = re.compile(r"\d{1,2}\.\d{1,2}-\d{1,2}\.\d{1,2}(?:\.\d{1,3}){0,3}$", re.ASCII)
-_KERNEL = re.compile(r"\d{1,2}\.\d{1,3}\.\d{1,4}(?:[-+.]\S*)?$", re.ASCII)
+#: Kernels before 5.11 had a version of the driver's own, and it never changed.
+_KERNEL = re.compile(
+    r"\d{1,2}\.\d{1,3}\.\d{1,4}(?:[-+.]\S*)?$|(?:5\.0-0|3\.0-1)(?: \(.{1,30}\))?$", re.ASCII
+)
 
 
 @dataclass
@@ -112,7 +117,7 @@ def _below(item: _Open, line: str, number: int) -> None:
 def parse_ethtool(text: str) -> EthtoolLinks:
     """Link settings of each interface."""
     found: list[_Open] = []
-    lines = bounded_lines(PROBE, text, 50_000)
+    lines = read_lines(PROBE, text)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -126,8 +131,7 @@ def parse_ethtool(text: str) -> EthtoolLinks:
         elif found and not PROMPT.match(line):
             _below(found[-1], line, number)
     if not found:
-        said = next((line for line in lines if line.strip()), "")
-        raise ParseError(PROBE, 0, f"no settings: {said.strip()[:80]!r}")
+        raise ParseError(PROBE, 0, f"no settings: {first_words(lines)!r}")
     if len({item.interface for item in found}) != len(found):
         raise ParseError(PROBE, 0, "an interface stands there twice")
     return EthtoolLinks(links=tuple(item.closed() for item in found))
@@ -138,7 +142,8 @@ def _driver(line: int, fields: dict[str, str]) -> EthtoolDriver:
     if firmware and (match := _FIRMWARE.match(firmware)):
         firmware, psid = match[1], match[2]
     version, bus = fields.get("version") or None, fields.get("bus-info") or None
-    mlx5 = fields["driver"] == "mlx5_core" and version is not None
+    # IPoIB interfaces say "mlx5_core[ib_ipoib]".
+    mlx5 = fields["driver"].partition("[")[0] == "mlx5_core" and version is not None
     return EthtoolDriver(
         line=line,
         driver=fields["driver"],
@@ -159,7 +164,7 @@ def _driver(line: int, fields: dict[str, str]) -> EthtoolDriver:
 def parse_ethtool_driver(text: str) -> EthtoolDrivers:
     """Driver and firmware of each interface; the tool does not print the interface."""
     found: list[tuple[int, dict[str, str]]] = []
-    lines = bounded_lines(PROBE, text, 20_000)
+    lines = read_lines(PROBE, text)
     for number, line in enumerate(lines, start=1):
         match = _INFO.match(line)
         if match is None:
@@ -174,8 +179,7 @@ def parse_ethtool_driver(text: str) -> EthtoolDrivers:
             raise ParseError(PROBE, number, f"{match[1]} stands there twice")
         found[-1][1][match[1]] = match[2].strip()
     if not found or not all(fields["driver"] for _, fields in found):
-        said = next((line for line in lines if line.strip()), "")
-        raise ParseError(PROBE, 0, f"no driver line: {said.strip()[:80]!r}")
+        raise ParseError(PROBE, 0, f"no driver line: {first_words(lines)!r}")
     return EthtoolDrivers(drivers=tuple(_driver(line, fields) for line, fields in found))
 
 

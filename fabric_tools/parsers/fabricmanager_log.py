@@ -1,7 +1,8 @@
 """Fabric manager log: `/var/log/fabricmanager.log` and `journalctl -u nvidia-fabricmanager`.
 
 Evidence: real lines of H100, A100 and B300 nodes (550 to 610): SXid, version mismatch in two
-wordings, missing switch, multicast handle, nvlsm; "nothing to do" is re-rendered from facts.
+wordings, missing switch, multicast handle, nvlsm; "nothing to do" is re-rendered from facts. The
+forms of the journal but `short` follow its documentation (format unverified).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Literal
 from fabric_tools.models.dcgm import FabricManagerLog, FmEvent, FmEventKind
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
+from fabric_tools.parsers.saved import bare
 
 PROBE = "fabricmanager_log"
 
@@ -19,7 +21,8 @@ _FILE = re.compile(
     r"\[(\w{3} \d\d \d{4} \d\d:\d\d:\d\d)\] \[([A-Z]{3,10})\] (?:\[tid \d{1,10}\] )?", re.ASCII
 )
 _JOURNAL = re.compile(
-    r"\s*(?:(\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{1,32}) (?:\S{1,255} )?)?"
+    r"\s*(?:((?:\w{3} \d{4}-\d\d-\d\d|\w{3} [ \d]\d) \d\d:\d\d:\d\d(?:\.\d{1,9})?(?: [A-Z]{2,5})?"
+    r"|\d{4}-\d\d-\d\dT\S{1,32}|\d{9,11}\.\d{6}|\[ *\d{1,10}\.\d{6}\]) (?:\S{1,255} )?)?"
     r"(nv-fabricmanager|nvidia-fabricmanager[\w.-]*|nvidia-fabricma\S{0,20}|OpenSM|nvlsm|systemd)"
     r"(?:\[\d{1,10}\])?: ",
     re.ASCII,
@@ -83,6 +86,7 @@ _KINDS: tuple[tuple[FmEventKind, tuple[str, ...], re.Pattern[str]], ...] = (
         ),
     ),
 )
+_MAX_EVENTS = 100_000
 _BAD_LEVELS = ("ERROR", "CRITICAL", "FATAL", "ALERT", "EMERG")
 _STATES: dict[FmEventKind, Literal["active", "failed", "inactive"]] = {
     "configured": "active",
@@ -93,6 +97,12 @@ _STATES: dict[FmEventKind, Literal["active", "failed", "inactive"]] = {
     "stopped": "inactive",
 }
 _OTHER_UNIT = re.compile(r"(?!nvidia-fabricmanager)[\w@-]+\.(?:service|scope|timer|socket)\b")
+
+
+#: What no other program says: by these a log without names (`journalctl -o cat`) is known.
+_OWN: tuple[FmEventKind, ...] = (
+    "nvswitch_count", "nothing_to_do", "configured", "sxid", "version_mismatch",
+)  # fmt: skip
 
 
 def _mismatch(text: str, number: int) -> dict[str, str] | None:
@@ -134,13 +144,19 @@ def _event(number: int, time: str | None, level: str | None, text: str) -> FmEve
         kind = "error"
     if kind is None:
         return None
-    # Not validated again: a log may hold a hundred thousand, and each part has its type already.
-    return FmEvent.model_construct(line=number, kind=kind, level=level, time=time, text=kept)
+    return FmEvent(line=number, kind=kind, level=level, time=time, text=kept)
+
+
+def _without_names(lines: list[str]) -> list[FmEvent]:
+    """Events of bare messages; nothing where none of them is certainly the fabric manager's."""
+    found = [_event(number, None, None, line[:2000]) for number, line in numbered(lines)]
+    events = [event for event in found if event is not None]
+    return events if any(event.kind in _OWN for event in events) else []
 
 
 def parse_fabricmanager_log(text: str) -> FabricManagerLog:
     """Events in order. A text without one line of the fabric manager is refused: no clean log."""
-    lines = read_lines(PROBE, text, max_chars=16 * MIB, max_lines=300_000, max_line=8192)
+    lines = read_lines(PROBE, bare(text), max_chars=16 * MIB, max_lines=300_000, max_line=8192)
     events: list[FmEvent] = []
     errors = known = spoken = 0
     nvlsm = False
@@ -164,7 +180,11 @@ def parse_fabricmanager_log(text: str) -> FabricManagerLog:
         found = _event(number, time, level if entry else None, line[:2000])
         if found is not None:
             events.append(found)
+        if len(events) > _MAX_EVENTS:
+            raise ParseError(PROBE, number, f"more than {_MAX_EVENTS} events")
     if not known:
+        events = _without_names(lines)
+    if not events and not known:
         raise ParseError(PROBE, 0, "no line of the fabric manager")
     states = [_STATES[event.kind] for event in events if event.kind in _STATES]
     return FabricManagerLog(

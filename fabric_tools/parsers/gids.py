@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from fabric_tools.models.network import Gid, GidTable
+from fabric_tools.models.rdma import Gid, GidTable
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import ELIDED, PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import ELIDED, PROMPT, read_lines
 
 PROBE = "gids"
 Version = Literal["v1", "v2"]
@@ -27,7 +27,7 @@ _HEAD = re.compile(r"\s*DEV\s+PORT\s+INDEX\s+GID\b|\s*---\s+----\s+-----")
 _COUNT = re.compile(r"\s*n_gids_found=(\d{1,6})$", re.ASCII)
 _PLAIN = re.compile(rf"\s*(\d{{1,5}})\s+({_GID})\s+(.{{1,80}})$", re.ASCII)
 _PATH = re.compile(
-    r"(?:/sys/class/infiniband/)?([\w.-]{1,64})/ports/(\d{1,3})/(gids|gid_attrs/types"
+    r"(?:/sys/\S{0,200}/infiniband/)?([\w.-]{1,64})/ports/(\d{1,3})/(gids|gid_attrs/types"
     r"|gid_attrs/ndevs)/(\d{1,5}): ?(.*)$",
     re.ASCII,
 )
@@ -35,6 +35,7 @@ _TYPE = re.compile(r"(?:IB/)?RoCE ([vV][12])|IB")
 _MAPPED = re.compile(r"0000:0000:0000:0000:0000:ffff:([0-9a-f]{4}):([0-9a-f]{4})")
 _ZERO = ":".join(["0000"] * 8)
 _EMPTY = re.compile(rf"\s*(\d{{1,5}})\s+{_ZERO}$", re.ASCII)
+_NOISE = re.compile(r"(?:grep|cat|head|tail): .{1,400}: ")
 _MAX_GIDS = 20_000
 
 
@@ -93,6 +94,11 @@ class SysfsGids:
                 raise ParseError(PROBE, number, "an attribute stands there twice")
             self._attributes[attribute] = (number, value)
         return True
+
+    @property
+    def empty(self) -> bool:
+        """Whether no such file came yet."""
+        return not self._found and not self._attributes
 
     def table(self) -> GidTable | None:
         """What was found, None if nothing was."""
@@ -155,12 +161,17 @@ def _plain(match: re.Match[str], number: int) -> Gid:
     )
 
 
+def started(gids: list[Gid], counted: int | None, sysfs: SysfsGids) -> bool:
+    """Whether a GID or the count came already; before that banners may stand there."""
+    return bool(gids) or counted is not None or not sysfs.empty
+
+
 def parse_gids(text: str) -> GidTable:
     """Every GID, whichever of the three forms the text has."""
     sysfs, gids, counted, plain = SysfsGids(), list[Gid](), None, False
     empty: list[int] = []
     elided = False
-    lines = bounded_lines(PROBE, text, 100_000, 1000)
+    lines = read_lines(PROBE, text, max_lines=100_000, max_line=1000)
     for number, line in enumerate(lines, start=1):
         if not line.strip() or _HEAD.match(line) or sysfs.take(line, number):
             continue
@@ -177,7 +188,7 @@ def parse_gids(text: str) -> GidTable:
             counted = int(match[1])
         elif ELIDED.match(line):
             elided = True
-        elif (gids or counted is not None) and not PROMPT.match(line):
+        elif started(gids, counted, sysfs) and not (PROMPT.match(line) or _NOISE.match(line)):
             raise ParseError(PROBE, number, f"not a GID line: {line.strip()[:60]!r}")
     from_sysfs = sysfs.table()
     if from_sysfs is not None and not gids and counted is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from fabric_tools.models.facts import DmiProduct, KernelRelease, OsRelease
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.bounded import numbered, read_lines
 
 _ASSIGN = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)$")
 _ESCAPED = re.compile(r'\\([\\"$`])')
@@ -32,8 +33,8 @@ def _unquoted(value: str, number: int) -> str:
 def parse_os_release(text: str) -> OsRelease:
     """ID and VERSION_ID must be there; a rolling release without VERSION_ID is not supported."""
     values: dict[str, tuple[str, int]] = {}
-    for number, line in enumerate(clean_lines(text), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
+    for number, line in numbered(read_lines("os_release", text, max_lines=1000)):
+        if line.lstrip().startswith("#"):
             continue
         match = _ASSIGN.match(line.strip())
         if match is None:
@@ -51,7 +52,7 @@ def parse_os_release(text: str) -> OsRelease:
 
 
 def _one_line(text: str, probe: str) -> tuple[str, int]:
-    told = [(line.strip(), n) for n, line in enumerate(clean_lines(text), start=1) if line.strip()]
+    told = [(line.strip(), n) for n, line in numbered(read_lines(probe, text, max_lines=1000))]
     if len(told) != 1:
         raise ParseError(probe, 0, f"{len(told)} lines where one is printed")
     if _ERROR.match(told[0][0]):

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fabric_tools.models.nccl import TextNote
-from fabric_tools.models.network import BwRow, BwTest, BwTests
+from fabric_tools.models.rdma import BwRow, BwTest, BwTests
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import bounded_lines, note
+from fabric_tools.parsers.bounded import note, read_lines
 
 PROBE = "ib_write_bw"
 Unit = Literal["Gb/sec", "MB/sec"]
@@ -41,7 +41,8 @@ _ROW_LIKE = re.compile(r"\s{0,20}\d{1,12}\s{1,40}\d{1,12}\s{1,40}\d", re.ASCII)
 _GIVEN_UP = re.compile(
     r"\s*(?:Couldn't connect to \S{1,100}:\d|Unable to find the Infiniband/RoCE device"
     r"|IB device \S{1,60} not found|Unable to init the socket connection|Did not detect devices"
-    r"|Failed to (?:modify QP|connect|exchange data)|Unable to open file descriptor for socket)",
+    r"|Failed to (?:modify QP|connect|exchange data)|Unable to open file descriptor for socket"
+    r"|Port number \d{1,3} state is |Couldn't (?:set the link layer|get context for the device))",
     re.ASCII,
 )
 
@@ -175,7 +176,7 @@ def parse_ib_write_bw(text: str) -> BwTests:
     if text.lstrip()[:1] == "{":
         return BwTests(tests=(_parse_json(text),))
     tests: list[_Test] = []
-    lines = bounded_lines(PROBE, text)
+    lines = read_lines(PROBE, text)
     given_up: list[TextNote] = []
     for number, line in enumerate(lines, start=1):
         if number == len(lines) and tests and _ROW_LIKE.match(line):
@@ -201,7 +202,7 @@ def _unit_by_rate(size: int, average: float, mpps: float) -> Unit | None:
 
 
 def _parse_json(text: str) -> BwTest:
-    lines = bounded_lines(PROBE, text)
+    lines = read_lines(PROBE, text)
     whole = "\n".join(lines)
     head, found, tail = whole.partition("results")
     if not found or "test_info" not in head:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from fabric_tools.models.network import IbdevNetdevs, NetdevMapping
+from fabric_tools.models.rdma import IbdevNetdevs, NetdevMapping
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import ELIDED, PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import ELIDED, PROMPT, read_lines
 
 PROBE = "ibdev2netdev"
 _LINE = re.compile(
@@ -24,10 +24,11 @@ _LINE = re.compile(
 def parse_ibdev2netdev(text: str) -> IbdevNetdevs:
     """Every mapping, in order."""
     found: list[NetdevMapping] = []
+    seen: set[tuple[str, str]] = set()
     complete = True
-    for number, line in enumerate(bounded_lines(PROBE, text, 5000, 1000), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    for number, line in enumerate(read_lines(PROBE, text, max_lines=5000, max_line=1000), start=1):
+        if not line.strip() or line.lstrip().startswith("#") or not line.strip("- "):
+            continue  # notes and rules that people add
         match = _LINE.match(line)
         if match is None and ELIDED.match(line):
             complete = False
@@ -36,8 +37,9 @@ def parse_ibdev2netdev(text: str) -> IbdevNetdevs:
             if "==>" not in line and PROMPT.match(line):
                 continue
             raise ParseError(PROBE, number, f"not a mapping: {line.strip()[:60]!r}")
-        if any((m.device, m.port) == (match[2], int(match[3])) for m in found[-1000:]):
+        if (match[2], match[3]) in seen:
             raise ParseError(PROBE, number, f"{match[2]} port {match[3]} stands there twice")
+        seen.add((match[2], match[3]))
         found.append(
             NetdevMapping(
                 line=number,

@@ -1,26 +1,28 @@
 """``ibstat`` and ``ibstatus``: RDMA devices with port state, rate and link layer.
 
 Evidence: real captures of Ethernet and InfiniBand ports, ConnectX-3, soft RoCE, names only
-(``| grep mlx5``); 11 devices of a B300 re-rendered from facts; ibstatus of soft RoCE.
+(``| grep mlx5``); 11 devices of a B300 re-rendered from facts; ibstatus of soft RoCE. One port
+(``ibstat CA PORT``) and FDR10 follow ibstat.c of rdma-core.
 """
 
 from __future__ import annotations
 
 import re
 
-from fabric_tools.models.network import RdmaDevice, RdmaDevices, RdmaPort
+from fabric_tools.models.rdma import RdmaDevice, RdmaDevices, RdmaPort
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import ELIDED, PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import ELIDED, PROMPT, first_words, read_lines
 from fabric_tools.parsers.rdma_blocks import MAX_DEVICES, Block, closed
 
 PROBE = "ibstat"
-_CA = re.compile(r"\s*CA '([\w.-]{1,64})'$", re.ASCII)
+#: ``ibstat CA PORT`` writes a colon behind CA.
+_CA = re.compile(r"\s*CA:? '([\w.-]{1,64})'$", re.ASCII)
 _PORT = re.compile(r"\s*Port (\d{1,3}):$", re.ASCII)
 _FIELD = re.compile(r"\s*([A-Z][A-Za-z ]{1,30}):\s*(.*)$", re.ASCII)
 _STATUS = re.compile(r"Infiniband device '([\w.-]{1,64})' port (\d{1,3}) status:$", re.ASCII)
 _STATUS_FIELD = re.compile(r"\s+([a-z][a-z_ ]{1,20}):\s*(.*)$", re.ASCII)
-_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?: Gb/sec \((.{1,20})\))?$", re.ASCII)
-_CODED = re.compile(r"\d{1,2}: (\w{1,40})$", re.ASCII)
+_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?: Gb/sec \((.{1,20})\)| \(FDR10\))?$", re.ASCII)
+_CODED = re.compile(r"\d{1,2}: ([\w<> ]{1,40})$", re.ASCII)
 
 
 def _rate(block: Block, name: str) -> tuple[float | None, str | None]:
@@ -72,7 +74,7 @@ def parse_ibstat(text: str) -> RdmaDevices:
     if "Infiniband device '" in text:
         return _parse_ibstatus(text)
     blocks: list[Block] = []
-    lines = bounded_lines(PROBE, text)
+    lines = read_lines(PROBE, text)
     elided = False
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -86,8 +88,7 @@ def parse_ibstat(text: str) -> RdmaDevices:
         elif blocks and not PROMPT.match(line):
             _inside(blocks[-1], line, number)
     if not blocks:
-        said = next((line for line in lines if line.strip()), "")
-        raise ParseError(PROBE, 0, f"no CA line: {said.strip()[:80]!r}")
+        raise ParseError(PROBE, 0, f"no CA line: {first_words(lines)!r}")
     return closed(PROBE, [_device(block) for block in blocks], elided)
 
 
@@ -112,7 +113,7 @@ def _status_port(block: Block) -> RdmaPort:
 def _parse_ibstatus(text: str) -> RdmaDevices:
     blocks: dict[str, Block] = {}
     current: Block | None = None
-    for number, line in enumerate(bounded_lines(PROBE, text), start=1):
+    for number, line in enumerate(read_lines(PROBE, text), start=1):
         if not line.strip():
             continue
         if match := _STATUS.match(line):

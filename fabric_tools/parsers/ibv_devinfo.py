@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from fabric_tools.models.network import RdmaDevice, RdmaDevices, RdmaPort
+from fabric_tools.models.rdma import RdmaDevice, RdmaDevices, RdmaPort
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import ELIDED, PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import ELIDED, PROMPT, first_words, read_lines
 from fabric_tools.parsers.rdma_blocks import MAX_DEVICES, Block, closed
 
 PROBE = "ibv_devinfo"
@@ -86,7 +86,7 @@ def _inside(device: Block, line: str, number: int) -> None:
 def parse_ibv_devinfo(text: str) -> RdmaDevices:
     """Every device. "No IB devices found" is an answer: none."""
     blocks: list[Block] = []
-    lines = bounded_lines(PROBE, text, 100_000)
+    lines = read_lines(PROBE, text, max_lines=100_000)
     none_found, elided = 0, False
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -102,6 +102,5 @@ def parse_ibv_devinfo(text: str) -> RdmaDevices:
         elif _NONE.match(line):
             none_found = number
     if not blocks and not none_found:
-        said = next((line for line in lines if line.strip()), "")
-        raise ParseError(PROBE, 0, f"no hca_id line: {said.strip()[:80]!r}")
+        raise ParseError(PROBE, 0, f"no hca_id line: {first_words(lines)!r}")
     return closed(PROBE, [_device(block) for block in blocks], elided)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fabric_tools.models.network import Bond, BondSlave, IpLink, IpLinks, LinkErrors
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import PROMPT, read_lines
 from fabric_tools.parsers.ip_link_json import PROBE, parse_ip_link_json
 
 _MAX_LINKS = 5000
@@ -97,6 +97,15 @@ def _bond(item: _Open, details: str) -> tuple[Bond | None, BondSlave | None]:
     return bond, slave
 
 
+def _cut(item: _Open) -> bool:
+    """The line of a bond is names and values, and with LACP it goes on to ``ad_select``."""
+    bonds = [line for line in item.details if line.startswith("bond mode ")]
+    return any(
+        len(line.split()) % 2 == 0 or (" 802.3ad " in line and " ad_select " not in f"{line} ")
+        for line in bonds
+    )
+
+
 def _errors(counters: dict[str, int]) -> LinkErrors | None:
     if not counters:
         return None
@@ -159,7 +168,7 @@ def parse_ip_link(text: str) -> IpLinks:
         return parse_ip_link_json(text)
     found: list[_Open] = []
     elided = False
-    for number, whole in enumerate(bounded_lines(PROBE, text, 50_000, 20_000), start=1):
+    for number, whole in enumerate(read_lines(PROBE, text, max_line=20_000), start=1):
         # -o puts a backslash where a line ends.
         for line in whole.split("\\"):
             if not line.strip():
@@ -181,5 +190,5 @@ def parse_ip_link(text: str) -> IpLinks:
     if len(set(names)) != len(names):
         raise ParseError(PROBE, 0, "an interface stands there twice")
     # The last line without its newline may be cut.
-    whole_text = text.endswith("\n") and not elided
+    whole_text = text.endswith("\n") and not elided and not any(map(_cut, found))
     return IpLinks(links=tuple(map(_closed, found)), complete=whole_text)

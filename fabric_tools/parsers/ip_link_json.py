@@ -11,10 +11,10 @@ from typing import Any
 from fabric_tools.models.network import Bond, BondSlave, IpLink, IpLinks, LinkErrors
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import (
-    LineFinder,
+    Finder,
     int_of,
     list_of,
-    load_strict_json,
+    load_json,
     object_of,
     text_of,
 )
@@ -80,7 +80,13 @@ def _addresses(item: dict[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _link(item: dict[str, Any], lines: LineFinder) -> IpLink:
+def _elsewhere(item: dict[str, Any]) -> str | None:
+    """The other end is in another namespace: the text form says ``ifN``."""
+    index = int_of(PROBE, item, "link_index")
+    return None if index is None else f"if{index}"
+
+
+def _link(item: dict[str, Any], lines: Finder) -> IpLink:
     name, index = text_of(PROBE, item, "ifname"), int_of(PROBE, item, "ifindex")
     mtu = int_of(PROBE, item, "mtu")
     if name is None or index is None or mtu is None or "flags" not in item:
@@ -89,10 +95,10 @@ def _link(item: dict[str, Any], lines: LineFinder) -> IpLink:
     info = _object(item, "linkinfo")
     mac = text_of(PROBE, item, "address")
     return IpLink(
-        line=lines.line(name, "ifname"),
+        line=lines.key("ifname"),
         index=index,
         name=name,
-        link=text_of(PROBE, item, "link"),
+        link=text_of(PROBE, item, "link") or _elsewhere(item),
         flags=flags,
         mtu_bytes=mtu,
         min_mtu_bytes=int_of(PROBE, item, "min_mtu"),
@@ -116,12 +122,12 @@ def _link(item: dict[str, Any], lines: LineFinder) -> IpLink:
 
 def parse_ip_link_json(text: str) -> IpLinks:
     """Every interface, in order."""
-    items = list_of(PROBE, load_strict_json(PROBE, text), "the text")
+    items = list_of(PROBE, load_json(PROBE, text), "the text")
     # iproute2 prints an empty object for what a filter (ip -4 addr) leaves out.
     entries = [object_of(PROBE, item, "an entry") for item in items if item != {}]
     if not entries or len(entries) > _MAX_LINKS:
         raise ParseError(PROBE, 0, f"{len(entries)} interfaces")
-    lines = LineFinder(text)
+    lines = Finder(text)
     links = tuple(_link(item, lines) for item in entries)
     if len({link.name for link in links}) != len(links):
         raise ParseError(PROBE, 0, "an interface stands there twice")

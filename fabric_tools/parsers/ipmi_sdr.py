@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from fabric_tools.models.system import IpmiSensor, IpmiSensors
+from fabric_tools.models.bmc import IpmiSensor, IpmiSensors
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import numbered, read_lines
 

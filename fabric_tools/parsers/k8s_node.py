@@ -1,7 +1,7 @@
-"""A Kubernetes node: `kubectl get node NAME -o json`, `kubectl describe node`, or label lines.
+"""A Kubernetes node: `kubectl get node NAME -o json|yaml`, `kubectl describe node`, or label lines.
 
 Evidence: labels and one author's condensed lines re-rendered from facts; the JSON is
-schema-derived; `describe` follows the documentation (format unverified).
+schema-derived, YAML is the same object; `describe` follows the documentation (format unverified).
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from fabric_tools.parsers.bounded import (
     as_list,
     as_str,
     json_start,
+    list_of,
     load_json,
     numbered,
+    object_of,
     read_lines,
+    text_of,
 )
+from fabric_tools.parsers.k8s_yaml import load_yaml
 
 PROBE = "k8s_node"
 
@@ -55,29 +59,30 @@ def _quantity(resources: object, what: str) -> int | None:
     return number
 
 
-def _from_json(lines: list[str], start: int) -> K8sNode:
-    root = as_dict(load_json(PROBE, "\n".join(lines[start:])))
+def _from_object(value: object, conditions_line: int, first: int) -> K8sNode:
+    root = as_dict(value)
     if as_str(root.get("kind")) == "List" and len(as_list(root.get("items"))) == 1:
         root = as_dict(as_list(root["items"])[0])
     if as_str(root.get("kind")) != "Node":
-        raise ParseError(PROBE, start + 1, "not one object of kind Node")
-    metadata, status = as_dict(root.get("metadata")), as_dict(root.get("status"))
+        raise ParseError(PROBE, first, "not one object of kind Node")
+    metadata = object_of(PROBE, root.get("metadata"), "metadata")
+    status = object_of(PROBE, root.get("status"), "status")
     conditions: dict[str, bool | None] = {}
-    finder, at = Finder("\n".join(lines)), {}
-    at["conditions"] = finder.key("conditions")
-    for entry in as_list(status.get("conditions")):
+    for entry in list_of(PROBE, status.get("conditions"), "conditions"):
         kind, state = as_str(as_dict(entry).get("type")), as_str(as_dict(entry).get("status"))
         if kind is None or state not in _STATES or kind in conditions:
-            raise ParseError(PROBE, at["conditions"], f"a condition without type or status: {kind}")
+            raise ParseError(
+                PROBE, conditions_line, f"a condition without type or status: {kind!r:.80}"
+            )
         conditions[kind] = _STATES[state]
     return K8sNode(
-        name=as_str(metadata.get("name")),
+        name=text_of(PROBE, metadata, "name"),
         labels=_words(metadata.get("labels")),
         annotations=_words(metadata.get("annotations")),
         gpu_capacity=_quantity(status.get("capacity"), "capacity"),
         gpu_allocatable=_quantity(status.get("allocatable"), "allocatable"),
         conditions=conditions,
-        lines=at,
+        lines={"conditions": conditions_line},
     )
 
 
@@ -127,8 +132,12 @@ def parse_k8s_node(text: str) -> K8sNode:
     """Labels, GPU counts and conditions."""
     lines = read_lines(PROBE, text, max_line=MIB)
     start = json_start(lines)
+    text = "\n".join(lines)
     if start is not None:
-        return _from_json(lines, start)
+        tree = load_json(PROBE, "\n".join(lines[start:]), before=start)
+        return _from_object(tree, Finder(text).key("conditions"), start + 1)
+    if any(line.startswith("apiVersion: ") for line in lines):
+        return _from_object(load_yaml(PROBE, text), Finder(text).line("\n  conditions:"), 1)
     found = _Text()
     for number, line in numbered(lines):
         found.line(line[:4000], number)

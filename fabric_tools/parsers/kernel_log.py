@@ -2,7 +2,8 @@
 
 Evidence: real captures of Xid 64, 79, 94, 119, 144-149, of SXid 12028, 20009, 20034, 24007,
 28006 and of a refused GPU; one fabric line re-rendered from facts. Time stamps seen: seconds, wall
-clock, "kernel:", none; the journal and syslog forms follow the documentation.
+clock, "kernel:", `dmesg -x` with ISO time, short-iso, none; the other forms of dmesg and of the
+journal follow the documentation.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from fabric_tools.models.facts import (
     SxidEvent,
     XidEvent,
 )
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.journal import messages
+from fabric_tools.parsers.saved import bare_lines
 
 PROBE = "kernel_log"
 
@@ -26,7 +29,8 @@ _XID = re.compile(
     rf"NVRM: Xid \((?:PCI:)?({_PCI})(?: GPU-I:\d+(?: GPU-CI:\d+)?)?\): (\d{{1,6}})(?:, (.*))?$",
     re.ASCII,
 )
-_XID_LIKE = re.compile(r"(?i)\bNVRM\b.*\bxid\b")
+# `_kgspLogXid119` and "caused by previous Xid 45" name an Xid without being its line.
+_XID_LIKE = re.compile(r"\bNVRM:\s+(?:GPU ?\d{1,3}:? )?Xid\b", re.IGNORECASE)
 _SXID = re.compile(rf"nvidia-(nvswitch\d+): SXid \(PCI:({_PCI})\): (\d{{1,6}}), (.*)$", re.ASCII)
 _SEVERITY = re.compile(r"(Fatal|Non-fatal)\b")
 # These repeat the number of the event above.
@@ -46,7 +50,10 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
     ),
     (
         "init_failed",
-        re.compile(rf"NVRM: (?:GPU )?({_PCI})?.{{0,20}}(?:RmInitAdapter|rm_init_adapter) failed"),
+        re.compile(
+            rf"NVRM: (?:GPU )?({_PCI})?.{{0,20}}(?:RmInitAdapter|rm_init_adapter(?:\(\d+\))?)"
+            r" failed"
+        ),
     ),
     ("api_mismatch", re.compile(r"NVRM: API mismatch: the client has the version")),
     ("gsp_timeout", re.compile(r"NVRM: .{0,80}Timeout waiting for RPC from GSP")),
@@ -61,13 +68,25 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
         re.compile(rf"GPU (?:at )?(?:PCI:)?({_PCI})?.{{0,40}}has fallen off the bus"),
     ),
     ("pcie_limited", re.compile(rf"({_PCI}): .{{1,60}} PCIe bandwidth, limited by")),
-    ("aer_fatal", re.compile(rf"AER: Uncorrect(?:ed|able) \(Fatal\) error received: ({_PCI})")),
+    (
+        "aer_fatal",
+        re.compile(
+            r"AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error"
+            rf"(?: received:| message received from) ({_PCI})"
+        ),
+    ),
 )
 
-# The first message of a boot, behind whatever the tool puts before a message.
+_LEVEL = r"(?:(?:kern|user|daemon|syslog|auth|authpriv|local[0-7]) *:\w{1,8} *: )?"
+# [12.5], [  12.5 <    0.1>], [Tue Jan  1 10:00:00 2030], [Jan01 10:00], [  +0.000012], [T1234]
+_BRACKET = r"\[[ +]{0,12}[\w.:<> -]{1,40}\]\s{0,4}"
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[,.]\d{3,9}\S{0,6} "
+_KMSG = r"\d{1,4},\d{1,12},\d{1,18},[-c+][^;]{0,60};"
+# What dmesg, /dev/kmsg and the journal put before a message.
+_STAMP = rf"(?:<\d{{1,3}}>)?\s{{0,12}}{_LEVEL}(?:{_KMSG})?(?:{_ISO})?(?:{_BRACKET}){{0,2}}"
 _BOOT = re.compile(
-    r"(?:<\d{1,3}>)?\s*(?:\[[^\]]{0,40}\]\s*)?(?:(?:\S{1,255}\s+){0,5}kernel:\s+)?"
-    r"(?:\[[^\]]{0,40}\]\s*)?Linux version (\d\S{0,120})"
+    rf"{_STAMP}(?:(?:\S{{1,255}}\s+){{0,5}}kernel:\s+)?(?:{_BRACKET}){{0,2}}"
+    r"Linux version (\d\S{0,120})"
 )
 _NEW_BOOT = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")
 _LOST = re.compile(r"Missed \d+ kernel messages|some messages (?:were )?lost")
@@ -80,12 +99,23 @@ _DENIED = re.compile(
 )
 # A line of the kernel ring buffer: by its time stamp, by its tag, or by who speaks.
 _KERNEL_LINE = re.compile(
-    r"\s*(?:<\d{1,3}>)?\[\s*\d{1,12}\.\d+\]"
-    r"|\s*\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
+    rf"\s*(?:<\d{{1,3}}>)?{_LEVEL}\[\s*\d{{1,12}}\.\d+(?: <\s*\d{{1,12}}\.\d+>)?\]"
+    rf"|\s*{_LEVEL}\[\w{{3}} \w{{3}} [ \d]\d \d\d:\d\d:\d\d \d{{4}}\]"
+    rf"|\s*{_LEVEL}\[(?:\w{{3}}\d\d \d\d:\d\d| +\+\d{{1,9}}\.\d{{6}})\]"
+    rf"|\s*{_LEVEL}{_ISO}|{_KMSG}"
     r"|\s*(?:\S+ +){0,5}kernel: "
     r"|\s*(?:NVRM: |nvidia[\w-]*[ :]|Linux version \d|[\w-]+ [0-9a-f]{4}:[0-9a-f]{2}:)",
     re.ASCII,
 )
+# A line of the journal or of syslog that another program wrote: it may quote the kernel.
+_CLOCK = r"\d\d:\d\d:\d\d(?:\.\d{1,9})?"
+_OTHER_PROGRAM = re.compile(
+    rf"(?:\w{{3}} [ \d]\d {_CLOCK}|\d{{4}}-\d\d-\d\dT{_CLOCK}(?:Z|[+-]\d\d:?\d\d)"
+    rf"|\d{{9,11}}\.\d{{6}}|\w{{3}} \d{{4}}-\d\d-\d\d {_CLOCK} \w{{1,6}})"
+    r" [\w.-]{1,255} (?!kernel\b)[\w@./()-]{1,80}(?:\[\d{1,10}\])?: ",
+    re.ASCII,
+)
+_MAX_EVENTS = 100_000
 
 
 def _fatal(text: str) -> bool | None:
@@ -116,18 +146,23 @@ def _sxid(line: str, number: int) -> SxidEvent | None:
     severity = _SEVERITY.match(match[4])
     if severity is None and _SXID_DETAIL.match(match[4]):
         return None
-    if severity is None:
-        raise ParseError(PROBE, number, f"an SXid without a known severity: {line[:120]!r}")
+    if severity is None and "fatal" in match[4].lower():
+        raise ParseError(PROBE, number, f"an SXid of unknown severity: {line[:120]!r}")
     port = _PORT.search(match[4])
     return SxidEvent(
         line=number,
         switch=match[1],
         pci=match[2].lower(),
         sxid=int(match[3]),
-        fatal=severity[1] == "Fatal",
+        fatal=severity[1] == "Fatal" if severity else None,
         port=int(port[1]) if port else None,
         text=match[4],
     )
+
+
+_RATES = re.compile(
+    r"(\d{1,4}\.\d{1,3}) Gb/s available .{1,120}\(capable of (\d{1,4}\.\d{1,3}) Gb/s", re.ASCII
+)
 
 
 def _note(line: str, number: int) -> KernelNote | None:
@@ -135,7 +170,15 @@ def _note(line: str, number: int) -> KernelNote | None:
         match = pattern.search(line)
         if match is not None:
             pci = next((group.lower() for group in match.groups() if group), None)
-            return KernelNote(line=number, kind=kind, pci=pci, text=line.strip())
+            rates = _RATES.search(line) if kind == "pcie_limited" else None
+            return KernelNote(
+                line=number,
+                kind=kind,
+                pci=pci,
+                available_gbits_s=float(rates[1]) if rates else None,
+                capable_gbits_s=float(rates[2]) if rates else None,
+                text=line.strip(),
+            )
     return None
 
 
@@ -157,6 +200,8 @@ class _Boot:
 
     def add(self, line: str, number: int) -> None:
         self.lines += 1
+        if _OTHER_PROGRAM.match(line):
+            return
         if (xid := _xid(line, number)) is not None:
             self.xids.append(xid)
         elif (sxid := _sxid(line, number)) is not None:
@@ -171,7 +216,8 @@ class _Boot:
 
 def parse_kernel_log(text: str) -> KernelLog:
     """Events of the last boot, in order. No log at all is refused: it is not a clean one."""
-    lines = [(n, x[:_MAX_LINE]) for n, x in enumerate(clean_lines(text), start=1) if x.strip()]
+    every = messages(PROBE, bare_lines(PROBE, text))
+    lines = [(number, line[:_MAX_LINE]) for number, line in every if line.strip()]
     told = [(number, line) for number, line in lines if not line.startswith("-- ")]
     if not told:
         raise ParseError(PROBE, 0, "no kernel messages")
@@ -181,11 +227,13 @@ def parse_kernel_log(text: str) -> KernelLog:
         raise ParseError(PROBE, told[0][0], why)
     boot = _Boot(None)
     for number, line in lines:
-        started = _BOOT.match(line)
+        started = _BOOT.match(line) if "Linux version" in line else None
         if started or _NEW_BOOT.match(line):
             boot = _Boot(started[1] if started else None)
         if not line.startswith("-- "):
             boot.add(line, number)
+        if len(boot.xids) + len(boot.sxids) + len(boot.notes) > _MAX_EVENTS:
+            raise ParseError(PROBE, number, f"more than {_MAX_EVENTS} events")
     return KernelLog(
         from_boot=boot.kernel is not None,
         lost_line=boot.lost_line,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from fabric_tools.models.facts import KernelModules
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 
 PROBE = "kernel_modules"
 
@@ -24,7 +25,7 @@ _LSMOD = re.compile(r"(\w[\w-]{0,127})\s+\d+\s+-?\d+(?:\s+\S+)?$", re.ASCII)
 
 def parse_kernel_modules(text: str) -> KernelModules:
     """Every line must be whole: a module missing from a cut list would read as not loaded."""
-    lines = clean_lines(text)
+    lines = bare_lines(PROBE, text)
     start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
     row = _PROC
     if start < len(lines) and _LSMOD_HEAD.match(lines[start]):

@@ -1,7 +1,7 @@
 """``lldpcli show neighbors -f json0`` (every value a list) and ``-f json`` (objects by name).
 
 Evidence: real json0 of two sites (servers and SONiC leaves as neighbours); json re-rendered from
-facts.
+facts. The text form is read in ``lldp_text``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 from fabric_tools.models.network import LldpNeighbour, LldpNeighbours
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import LineFinder, load_strict_json, object_of
+from fabric_tools.parsers.bounded import Finder, load_json, object_of
+from fabric_tools.parsers.lldp_text import parse_lldp_text
 
 PROBE = "lldp"
 _MAX = 2000
@@ -116,7 +117,9 @@ def _neighbour(name: str, entry: dict[str, Any], line: int) -> LldpNeighbour:
 
 def parse_lldp(text: str) -> LldpNeighbours:
     """Every neighbour; an interface may have several."""
-    top = _object(load_strict_json(PROBE, text), "the text")
+    if text.lstrip("\ufeff \t\r\n")[:1] != "{":
+        return parse_lldp_text(text)
+    top = _object(load_json(PROBE, text), "the text")
     if "lldp" not in top:
         raise ParseError(PROBE, 0, "no lldp object: not lldpcli show neighbors")
     json0 = isinstance(top["lldp"], list)
@@ -124,10 +127,10 @@ def parse_lldp(text: str) -> LldpNeighbours:
     body = {} if body is None else _object(body, "lldp")
     if set(body) - {"interface"}:
         raise ParseError(PROBE, 0, f"not the neighbours but {sorted(body)[0][:40]!r}")
-    lines = LineFinder(text)
+    lines = Finder(text)
     found: list[LldpNeighbour] = []
     for name, entry in _interfaces(body.get("interface", [])):
         if len(found) >= _MAX:
             raise ParseError(PROBE, 0, f"more than {_MAX} neighbours")
-        found.append(_neighbour(name, entry, lines.line(name)))
+        found.append(_neighbour(name, entry, lines.key(name)))
     return LldpNeighbours(format="json0" if json0 else "json", neighbours=tuple(found))

@@ -28,13 +28,18 @@ PROBE = "metrics"
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]{0,200}"
 _SAMPLE = re.compile(
-    rf"({_NAME})(?:\{{(.*)\}})?[ \t]+(\S{{1,40}})(?:[ \t]+-?\d{{1,19}})?$", re.ASCII
+    rf"({_NAME})(?:\{{(.*)\}})?[ \t]+(\S{{1,40}})(?:[ \t]+-?\d{{1,19}}(?:\.\d{{1,9}})?)?$", re.ASCII
 )
 _LABEL = re.compile(
     r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]{0,100})[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)', re.ASCII
 )
-_TYPE = re.compile(rf"# TYPE ({_NAME}) (counter|gauge|histogram|summary|untyped|unknown|info)$")
+_TYPE = re.compile(
+    rf"# TYPE ({_NAME}) "
+    r"(counter|gauge|histogram|gaugehistogram|summary|stateset|untyped|unknown|info)$"
+)
 _NUMBER = re.compile(r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?", re.ASCII)
+#: What histograms, summaries and counters put behind the name of their family.
+_SUFFIX = re.compile(r"_(?:bucket|sum|count|total|created|info)$")
 _NO_NUMBER = ("nan", "+inf", "-inf", "inf")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
@@ -80,7 +85,24 @@ def _from_api(lines: list[str], start: int) -> Metrics:
         name = labels.pop("__name__", "")
         value = _value(text, line)
         samples.append(MetricSample(line=line, name=name, labels=labels, value=value))
-    return Metrics(form="prometheus-api", samples=tuple(samples))
+    return Metrics(form="prometheus-api", samples=tuple(samples), complete=True)
+
+
+def _whole(types: dict[str, str], samples: list[MetricSample]) -> bool:
+    """Every family has its TYPE line and a row for each GPU that has rows elsewhere."""
+    gpus: dict[str, set[str]] = {}
+    mig: set[str] = set()
+    for sample in samples:
+        found = gpus.setdefault(sample.name, set())
+        if gpu := sample.labels.get("gpu"):
+            found.add(gpu)
+            if "GPU_I_PROFILE" in sample.labels:
+                mig.add(gpu)
+    every = set().union(*gpus.values())
+    return all(
+        (name in types or _SUFFIX.sub("", name) in types) and (not found or every - found <= mig)
+        for name, found in gpus.items()
+    )
 
 
 def parse_metrics(text: str) -> Metrics:
@@ -114,4 +136,9 @@ def parse_metrics(text: str) -> Metrics:
         )
     if not samples:
         raise ParseError(PROBE, 0, "no sample")
-    return Metrics(form="prometheus", types=types, samples=tuple(samples))
+    return Metrics(
+        form="prometheus",
+        types=types,
+        samples=tuple(samples),
+        complete=ended and _whole(types, samples),
+    )

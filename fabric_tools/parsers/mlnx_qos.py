@@ -1,7 +1,8 @@
 """``mlnx_qos -i IFACE``: trust, DSCP map, PFC, buffers and traffic classes of one interface.
 
 Evidence: real captures with PFC on priority 3, without PFC and with the line breaks lost, and cut
-before the PFC table; PFC on priority 5 re-rendered from facts.
+before the PFC table; PFC on priority 5 re-rendered from facts. The form of mlx4 (``up``,
+``skprio``) follows vendor documents.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fabric_tools.models.network import MlnxQos, TrafficClass
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import ELIDED, PROMPT, bounded_lines
+from fabric_tools.parsers.bounded import ELIDED, PROMPT, first_words, read_lines
 
 PROBE = "mlnx_qos"
 _PRIORITIES = 8
@@ -34,8 +35,14 @@ _TABLE = re.compile(r"(priority|enabled|buffer)((?: +\d){1,16})\s*$", re.ASCII)
 _TC = re.compile(
     r"tc: ([0-7]) ratelimit: ([^,]{1,40}), tsa: (\w{1,20})(?:, bw: (\d{1,3})%)?\s*$", re.ASCII
 )
-_PRIORITY = re.compile(r"priority: +([0-7])\s*$", re.ASCII)
-_ELSE = re.compile(r"dscp2prio mapping:|default priority:|PFC configuration:")
+#: ``up`` and ``skprio`` are what mlx4 and old releases print.
+_PRIORITY = re.compile(r"(?:priority|up): +([0-7])\s*$", re.ASCII)
+_ELSE = re.compile(
+    r"dscp2prio mapping:|default priority:|PFC configuration:"
+    r"|skprio: \d{1,2}(?: \([a-z0-9 :]+\))?$"
+    r"|[A-Z][A-Za-z ]{1,40} (?:is|are) not supported on your system!?$",
+    re.ASCII,
+)
 
 
 @dataclass
@@ -48,6 +55,11 @@ class _Open:
     max_buffer: int | None = None
     tables: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     classes: list[tuple[int, re.Match[str], list[int]]] = field(default_factory=list)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a line of the tool came yet."""
+        return bool(self.head or self.tables)
 
     def table(self, match: re.Match[str], number: int) -> None:
         values = tuple(map(int, match[2].split()))
@@ -119,18 +131,21 @@ def _collect(lines: list[str]) -> tuple[_Open, str | None]:
                 if interface not in (None, match[1]):
                     raise ParseError(PROBE, number, "two interfaces in one text")
                 interface = match[1]
-            elif seen.head and not ELIDED.match(stripped) and not PROMPT.match(stripped):
+            elif (
+                (seen.head or seen.tables)
+                and not ELIDED.match(stripped)
+                and not PROMPT.match(stripped)
+            ):
                 raise ParseError(PROBE, number, f"not mlnx_qos: {stripped[:60]!r}")
     return seen, interface
 
 
 def parse_mlnx_qos(text: str) -> MlnxQos:
     """The settings of one interface; two interfaces in one text are refused."""
-    lines = bounded_lines(PROBE, text, 2000)
+    lines = read_lines(PROBE, text, max_lines=2000)
     seen, interface = _collect(lines)
-    if not seen.head:
-        said = next((line for line in lines if line.strip()), "")
-        raise ParseError(PROBE, 0, f"no trust state: {said.strip()[:80]!r}")
+    if not seen.begun:
+        raise ParseError(PROBE, 0, f"neither trust state nor PFC: {first_words(lines)!r}")
     classes = seen.closed_classes()
     listed = sorted(priority for entry in classes for priority in entry.priorities)
     if len(set(listed)) != len(listed) or len({entry.tc for entry in classes}) != len(classes):

@@ -12,6 +12,7 @@ from typing import Literal
 from fabric_tools.models.system import ModuleFile
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import numbered, read_lines
+from fabric_tools.parsers.saved import bare
 
 PROBE = "modinfo"
 
@@ -28,7 +29,8 @@ _FLAVOURS: dict[str, Literal["open", "proprietary"]] = {
 def parse_modinfo(text: str) -> ModuleFile:
     """The fields of the one module."""
     found: dict[str, tuple[str, int]] = {}
-    for number, line in numbered(read_lines(PROBE, text)):
+    lines = read_lines(PROBE, bare(text))
+    for number, line in numbered(lines):
         if "modinfo: ERROR" in line or "command not found" in line:
             raise ParseError(PROBE, number, f"modinfo said: {line.strip()[:160]}")
         match = _FIELD.match(line.strip())
@@ -44,6 +46,8 @@ def parse_modinfo(text: str) -> ModuleFile:
     version = get("version")
     if version is None:
         raise ParseError(PROBE, 0, "no line 'version:'")
+    if found["version"][1] == len(lines):
+        raise ParseError(PROBE, len(lines), "cut: the last line has no newline")
     if not _VERSION.fullmatch(version):
         raise ParseError(PROBE, found["version"][1], f"not a driver version: {version[:40]!r}")
     filename, vermagic = get("filename"), get("vermagic")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fabric_tools.models.nccl import NcclChannels, NcclDebug, NcclNic, NvlsState, TextNote
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import bounded_lines, note
+from fabric_tools.parsers.bounded import MIB, note, read_lines
 
 PROBE = "nccl_debug"
 _MAX_LINES, _MAX_LINE, _MAX_NOTES, _MAX_NICS = 200_000, 1 << 20, 200, 4096
@@ -163,7 +163,8 @@ def _one(values: set[int]) -> int | None:
 def parse_nccl_debug(text: str) -> NcclDebug:
     """What the log says; text without a line of NCCL's log is refused."""
     seen = _Seen()
-    for number, line in enumerate(bounded_lines(PROBE, text, _MAX_LINES, _MAX_LINE), start=1):
+    lines = read_lines(PROBE, text, max_chars=16 * MIB, max_lines=_MAX_LINES, max_line=_MAX_LINE)
+    for number, line in enumerate(lines, start=1):
         if len(line) <= 8192:
             seen.line(line, number)
     if not seen.log_lines:

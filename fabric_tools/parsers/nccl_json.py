@@ -11,7 +11,7 @@ from typing import Any
 
 from fabric_tools.models.nccl import NcclDevice, NcclMeasure, NcclRow, NcclRun, NcclTests
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import LineFinder, int_of, list_of, load_strict_json, note
+from fabric_tools.parsers.bounded import Finder, int_of, list_of, load_json, note
 from fabric_tools.parsers.bounded import object_of as _object_of
 from fabric_tools.parsers.bounded import text_of as _text_of
 from fabric_tools.parsers.nccl_rows import Sweep, missing
@@ -26,7 +26,7 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 
 def _number(item: dict[str, Any], key: str) -> float | None:
     value = item.get(key)
-    if value is None:
+    if value is None or value == "nan":
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e18:
         raise ParseError(PROBE, 0, f"{key} is not a number")
@@ -76,13 +76,13 @@ def _root(row: dict[str, Any]) -> int | None:
     return int_of(PROBE, row, "root")
 
 
-def _row(value: Any, lines: LineFinder) -> NcclRow:
+def _row(value: Any, lines: Finder) -> NcclRow:
     row = _object(value, "a result")
     kind = _text_of(PROBE, row, "type")
     if kind is None:
         raise ParseError(PROBE, 0, "a result has no type")
     return NcclRow(
-        line=lines.line("size"),
+        line=lines.key("size"),
         size_bytes=_need(int_of(PROBE, row, "size"), "size"),
         count=_need(int_of(PROBE, row, "count"), "count"),
         type=kind,
@@ -93,11 +93,11 @@ def _row(value: Any, lines: LineFinder) -> NcclRow:
     )
 
 
-def _device(value: Any, lines: LineFinder) -> NcclDevice:
+def _device(value: Any, lines: Finder) -> NcclDevice:
     item = _object(value, "a device")
     texts = {key: _text_of(PROBE, item, key) for key in ("hostname", "device_hex", "device_info")}
     return NcclDevice(
-        line=lines.line("rank"),
+        line=lines.key("rank"),
         rank=_need(int_of(PROBE, item, "rank"), "rank"),
         group=int_of(PROBE, item, "group"),
         pid=int_of(PROBE, item, "pid"),
@@ -112,7 +112,7 @@ def _collective(top: dict[str, Any]) -> str | None:
     args = top.get("args")
     if not isinstance(args, list) or not args or not isinstance(args[0], str):
         return None
-    name = PurePosixPath(args[0]).name
+    name = PurePosixPath(args[0]).name.removesuffix("_mpi")
     return name.removesuffix("_perf") if name.endswith("_perf") else None
 
 
@@ -137,7 +137,7 @@ def _slack(rows: list[NcclRow]) -> float:
 
 
 def _top(text: str) -> dict[str, Any]:
-    top = _object(load_strict_json(PROBE, text), "the text")
+    top = _object(load_json(PROBE, text), "the text")
     if "results" not in top or "version" not in top:
         raise ParseError(PROBE, 0, "no version and results: not the report of nccl-tests")
     return top
@@ -153,7 +153,7 @@ def _bounds(top: dict[str, Any]) -> tuple[int | None, bool | None]:
 
 def parse_nccl_json(text: str) -> NcclTests:
     """The one test of a JSON report."""
-    top, lines = _top(text), LineFinder(text)
+    top, lines = _top(text), Finder(text)
     results = list_of(PROBE, top["results"], "results")
     if len(results) > _MAX_ROWS:
         raise ParseError(PROBE, 0, "too many results")
@@ -181,10 +181,10 @@ def parse_nccl_json(text: str) -> NcclTests:
         rows_missing=gone,
         out_of_bounds=count,
         out_of_bounds_ok=okay,
-        out_of_bounds_line=lines.line("out_of_bounds") if count is not None else None,
+        out_of_bounds_line=lines.key("out_of_bounds") if count is not None else None,
         avg_busbw_gbytes_s=bandwidth,
         avg_busbw_ok=_flag(average, "okay"),
-        avg_busbw_line=lines.line("average_bus_bandwidth") if average else None,
+        avg_busbw_line=lines.key("average_bus_bandwidth") if average else None,
         failures=tuple(note(0, e) for e in errors if isinstance(e, str) and e.strip())[:100],
         complete=gone is None and count is not None and okay is not None,
     )

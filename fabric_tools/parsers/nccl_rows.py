@@ -71,6 +71,11 @@ def _gap(rows: Sequence[NcclRow]) -> bool:
     return _uneven(series)
 
 
+def agrees(mean: float, average: float, slack: float) -> bool:
+    """Whether the mean of the rows is the printed average. ``slack``: what rounding may cost."""
+    return abs(mean - average) <= 1.1 * slack + 1e-5 * abs(average) + 1e-9
+
+
 def missing(
     rows: Sequence[NcclRow], sweep: Sweep | None, average: float | None, slack: float
 ) -> str | None:
@@ -84,10 +89,8 @@ def missing(
     if steps and len(rows) % steps:
         return f"{len(rows)} rows where the sizes asked for make {steps}"
     mean = mean_busbw(rows)
-    if average is not None and mean is not None:
-        allowed = 1.1 * slack + 1e-5 * abs(average) + 1e-9
-        if abs(mean - average) > allowed:
-            return f"the rows average {mean:.6g}, the footer says {average:.6g}"
+    if average is not None and mean is not None and not agrees(mean, average, slack):
+        return f"the rows average {mean:.6g}, the footer says {average:.6g}"
     if not steps and _gap(rows):
         return "a size is left out"
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from fabric_tools.models.nccl import NcclDevice, NcclRow, NcclRun, TextNote
 from fabric_tools.parsers import nccl_table as table
-from fabric_tools.parsers.nccl_rows import Sweep, missing
+from fabric_tools.parsers.nccl_rows import Sweep, agrees, mean_busbw, missing
 
 
 @dataclass
@@ -33,6 +33,7 @@ class OpenRun:
     elided: int = 0
     bounds: tuple[int, int, bool] | None = None
     average: tuple[int, float, bool | None] | None = None
+    average_unended: bool = False  # the last line of a text without a newline at its end
     failures: list[TextNote] = field(default_factory=list)
 
     def footed(self) -> bool:
@@ -60,6 +61,11 @@ class OpenRun:
         """The test as a fact."""
         self.drop_pending()
         slack = self.slack / (len(self.rows) * (self.layout.halves if self.layout else 1) or 1)
+        if self.average and self.average_unended:
+            # Its last digits may be cut off; the rows know.
+            mean = mean_busbw(self.rows)
+            if mean is None or not agrees(mean, self.average[1], slack):
+                self.average = None
         average = self.average[1] if self.average else None
         gone = missing(self.rows, self.sweep, average, slack)
         if self.headless:

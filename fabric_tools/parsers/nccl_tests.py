@@ -13,10 +13,11 @@ import re
 from fabric_tools.models.nccl import NcclDevice, NcclTests, TextNote
 from fabric_tools.parsers import nccl_table as table
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import bounded_lines, note
+from fabric_tools.parsers.bounded import MIB, note, read_lines
 from fabric_tools.parsers.nccl_json import parse_nccl_json
 from fabric_tools.parsers.nccl_rows import Sweep
 from fabric_tools.parsers.nccl_run import OpenRun
+from fabric_tools.parsers.saved import bare
 
 PROBE = "nccl_tests"
 _MAX_LINES, _MAX_LINE, _MAX_ROWS, _MAX_RUNS = 200_000, 1 << 20, 10_000, 500
@@ -26,7 +27,7 @@ _PREFIX = re.compile(
     r"|[A-Za-z][\w.-]{0,62}: ?(?=[ #])|\[pod/\S{1,120}\] |> ",
     re.ASCII,
 )
-_CLOCK = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,40} ?", re.ASCII)
+_CLOCK = re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,40} ?", re.ASCII)
 _CONFIG = re.compile(
     r"nThread \d{1,6} nGpus \d{1,6} minBytes (\d{1,18}) maxBytes (\d{1,18})"
     r" step: (\d{1,18})\((factor|bytes)\)",
@@ -43,12 +44,14 @@ _BOUNDS = re.compile(r"Out of bounds values\s*: (\d{1,9}) (OK|FAILED)\b", re.ASC
 _AVERAGE = re.compile(
     r"Avg bus bandwidth\s*: (\d{1,9}(?:\.\d{1,9})?(?:e[+-]?\d\d)?)(?: +(OK|FAILED))?$", re.ASCII
 )
-_PHASE = re.compile(r"Collective test (starting|concluded): (\w{1,40}?)(?:_perf)?$", re.ASCII)
+_PHASE = re.compile(
+    r"Collective test (starting|concluded): (\w{1,40}?)(?:_perf(?:_mpi)?)?$", re.ASCII
+)
 _TESTS_VERSION = re.compile(r"nccl-tests version (\S{1,40})")
 _NCCL_VERSION = re.compile(r"NCCL version (\d[\w.+-]{1,40})", re.ASCII)
 _MENTION = re.compile(
     r"\b(all_reduce|all_gather|reduce_scatter|broadcast|reduce|alltoallv?|scatter|gather|sendrecv"
-    r"|hypercube)(?:_perf\b|\.cu:\d)|run_nccl_tests\.sh\b.{0,200}? -t (\w{1,40})",
+    r"|hypercube)(?:_perf(?:_mpi)?\b|\.cu:\d)|run_nccl_tests\.sh\b.{0,200}? -t (\w{1,40})",
     re.ASCII,
 )
 _FAILURE = re.compile(
@@ -251,18 +254,19 @@ class _Reader:
 
 def parse_nccl_tests(text: str) -> NcclTests:
     """Every test in the text. Text that names no test at all is refused."""
-    if text.lstrip()[:1] == "{":
-        return parse_nccl_json(text)
-    lines = bounded_lines(PROBE, text, _MAX_LINES, _MAX_LINE)
+    alone = bare(text) if "{" in text[:4096] else ""
+    if alone.lstrip()[:1] == "{":
+        return parse_nccl_json(alone)
+    plain = text.removeprefix("\ufeff")
+    lines = read_lines(PROBE, plain, max_chars=16 * MIB, max_lines=_MAX_LINES, max_line=_MAX_LINE)
     reader = _Reader()
     last = len(lines)
     for number, line in enumerate(lines, start=1):
         if len(line) > 4096:
             continue
-        if number == last and line and not table.is_row(line) and _AVERAGE.search(line):
-            # Without its newline the number may be cut.
-            continue
         reader.line(line + "0x" if number == last and table.is_row(line) else line, number)
+    if reader.runs and (average := reader.runs[-1].average) and average[0] == last:
+        reader.runs[-1].average_unended = True
     if not reader.runs:
         said = f" (it says: {reader.orphans[0].text[:100]})" if reader.orphans else ""
         raise ParseError(PROBE, 0, "no test of nccl-tests" + said)

@@ -10,7 +10,8 @@ import re
 from typing import Literal
 
 from fabric_tools.models.facts import LoadedModule
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 
 PROBE = "nvidia_module"
 
@@ -26,7 +27,7 @@ _MODULE = re.compile(
 def parse_loaded_module(text: str) -> LoadedModule:
     """The one NVRM line; the date behind the version shows that the version is not cut."""
     found: list[LoadedModule] = []
-    for number, line in enumerate(clean_lines(text), start=1):
+    for number, line in enumerate(bare_lines(PROBE, text), start=1):
         if not _NVRM.match(line):
             continue
         match = _MODULE.match(line)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fabric_tools.models.facts import NvlinkGpu, NvlinkLink, NvlinkStatus
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 from fabric_tools.parsers.smi_answer import error_note
 
 PROBE = "nvidia_smi_nvlink"
@@ -114,13 +115,13 @@ def _same_length(gpus: list[_Open]) -> bool:
 
 def parse_nvlink_status(text: str) -> NvlinkStatus:
     """Links of each GPU. A last line without its newline is cut unless it reads as a whole."""
-    lines = clean_lines(text)
+    lines = bare_lines(PROBE, text, 50_000)
     last, cut = lines[-1], False
     if last.strip() and not (_LINK.match(last) or _state(last)):
         lines[-1], cut = "", True
     gpus, whole = _read(lines)
     if not gpus:
-        raise ParseError(PROBE, 0, "no GPU line" + error_note(clean_lines(text)))
+        raise ParseError(PROBE, 0, "no GPU line" + error_note(lines))
     indexes = [gpu.index for gpu in gpus]
     if len(set(indexes)) != len(indexes):
         raise ParseError(PROBE, 0, "a GPU stands there twice")

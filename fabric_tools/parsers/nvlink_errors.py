@@ -13,6 +13,7 @@ from typing import Literal
 from fabric_tools.models.smi import NvlinkCounters, NvlinkErrorGpu, NvlinkErrors
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import numbered, read_lines
+from fabric_tools.parsers.saved import bare
 from fabric_tools.parsers.smi_answer import error_note
 
 PROBE = "nvidia_smi_nvlink_errors"
@@ -123,7 +124,7 @@ def _is_cut(line: str) -> bool:
 
 def parse_nvlink_errors(text: str) -> NvlinkErrors:
     """Counters of each link. A last line without its newline may be cut, so it is dropped."""
-    lines = read_lines(PROBE, text, max_line=300)
+    lines = read_lines(PROBE, bare(text), max_line=300)
     gpus: list[_Gpu] = []
     whole = True
     for number, line in numbered(lines):

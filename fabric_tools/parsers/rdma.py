@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fabric_tools.models.network import RdmaDevInfo, RdmaDevs, RdmaLink, RdmaLinks
+from fabric_tools.models.rdma import RdmaDevInfo, RdmaDevs, RdmaLink, RdmaLinks
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import (
     PROMPT,
-    LineFinder,
-    bounded_lines,
+    Finder,
     int_of,
     list_of,
-    load_strict_json,
+    load_json,
     object_of,
+    read_lines,
     text_of,
 )
 
@@ -30,12 +30,12 @@ _LINK = re.compile(
 _DEV = re.compile(r"\d{1,5}: ([A-Za-z][\w.-]{0,63}): (.{0,400})$", re.ASCII)
 
 
-def _items(text: str) -> tuple[list[dict[str, Any]], LineFinder]:
-    items = list_of(PROBE, load_strict_json(PROBE, text), "the text")
+def _items(text: str) -> tuple[list[dict[str, Any]], Finder]:
+    items = list_of(PROBE, load_json(PROBE, text), "the text")
     if len(items) > _MAX:
         raise ParseError(PROBE, 0, f"more than {_MAX} entries")
     # iproute2 prints "[{}]" where there is nothing in some versions.
-    return [object_of(PROBE, item, "an entry") for item in items if item != {}], LineFinder(text)
+    return [object_of(PROBE, item, "an entry") for item in items if item != {}], Finder(text)
 
 
 def _need(value: Any, what: str, line: int = 0) -> Any:
@@ -44,10 +44,10 @@ def _need(value: Any, what: str, line: int = 0) -> Any:
     return value
 
 
-def _json_link(item: dict[str, Any], lines: LineFinder) -> RdmaLink:
+def _json_link(item: dict[str, Any], lines: Finder) -> RdmaLink:
     name = _need(text_of(PROBE, item, "ifname"), "ifname")
     return RdmaLink(
-        line=lines.line(name, "ifname"),
+        line=lines.key("ifname"),
         device=name,
         port=_need(int_of(PROBE, item, "port"), "port"),
         state=_need(text_of(PROBE, item, "state"), "state"),
@@ -56,10 +56,10 @@ def _json_link(item: dict[str, Any], lines: LineFinder) -> RdmaLink:
     )
 
 
-def _json_dev(item: dict[str, Any], lines: LineFinder) -> RdmaDevInfo:
+def _json_dev(item: dict[str, Any], lines: Finder) -> RdmaDevInfo:
     name = _need(text_of(PROBE, item, "ifname"), "ifname")
     return RdmaDevInfo(
-        line=lines.line(name, "ifname"),
+        line=lines.key("ifname"),
         device=name,
         node_type=_need(text_of(PROBE, item, "node_type"), "node_type"),
         firmware=text_of(PROBE, item, "fw"),
@@ -74,12 +74,14 @@ def _words(rest: str) -> dict[str, str]:
 
 def _text_lines(text: str, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
     found: list[tuple[int, re.Match[str]]] = []
-    for number, line in enumerate(bounded_lines(PROBE, text, _MAX, 1000), start=1):
+    for number, line in enumerate(read_lines(PROBE, text, max_lines=_MAX, max_line=1000), start=1):
         if not line.strip():
             continue
         match = pattern.match(line.strip())
         if match is not None:
             found.append((number, match))
+        elif line.strip().startswith("caps: <"):
+            continue  # of -d, below its line
         elif found or not PROMPT.match(line):
             raise ParseError(PROBE, number, f"not a line of rdma: {line.strip()[:60]!r}")
     if not found:

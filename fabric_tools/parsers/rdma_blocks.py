@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fabric_tools.models.network import RdmaDevice, RdmaDevices, RdmaPort
+from fabric_tools.models.rdma import RdmaDevice, RdmaDevices, RdmaPort
 from fabric_tools.parsers.base import ParseError
 
 MAX_DEVICES = 1024
-INTEGER = re.compile(r"\d{1,12}", re.ASCII)
+#: "4096 (5)" is 4096, "0x12" is no number of this form.
+INTEGER = re.compile(r"\d{1,12}(?![\w.])", re.ASCII)
 
 
 @dataclass

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from fabric_tools.models.base import Fact
-from fabric_tools.models.facts import KernelLog, KernelLogs, SmiAnswer
+from fabric_tools.models.facts import GpuRoster, GpuRosters, KernelLog, KernelLogs, SmiAnswer
+from fabric_tools.models.nccl_texts import NcclText, NcclTexts
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
-from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.sources import COMBINED, SOURCES, Source
+from fabric_tools.parsers.base import NothingHere, ParseError, clean_lines
+from fabric_tools.parsers.sources import COMBINED, MERGED, SOURCES, Parser, Source
 from fabric_tools.probes import BY_ID as PROBES
 
 F = TypeVar("F", bound=Fact)
@@ -37,6 +38,8 @@ class Facts:
     snapshot: Snapshot
     notes: dict[str, str] = field(default_factory=dict)
     _cache: dict[type[Fact], Fact | Missing] = field(default_factory=dict)
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+    _parses: dict[tuple[str, Parser], Fact | ParseError] = field(default_factory=dict)
 
     def get(self, kind: type[F]) -> F | Missing:
         """The fact, or why there is none."""
@@ -46,10 +49,27 @@ class Facts:
         assert isinstance(found, kind | Missing)
         return found
 
+    def line(self, probe: str, number: int) -> str:
+        """One line of a probe's output without terminal sequences; "" where there is none."""
+        if probe not in self._lines:
+            result = self.snapshot.probes.get(probe)
+            self._lines[probe] = result.stdout.split("\n") if result else []
+        lines = self._lines[probe]
+        return clean_lines(lines[number - 1])[0].strip() if 0 < number <= len(lines) else ""
+
     def _read(self, kind: type[Fact]) -> Fact | Missing:
         if kind in COMBINED:
             found = [self._from(source) for source in SOURCES[kind]]
+            if kind is GpuRosters:
+                return _rosters(found)
+            if issubclass(kind, NcclTexts):
+                return _nccl(kind, found)
             return _smi(found) if kind is SmiAnswer else self._logs(found)
+        if kind in MERGED:
+            all_found = [self._from(source) for source in SOURCES[kind]]
+            read = [fact for fact in all_found if not isinstance(fact, Missing)]
+            lost = [fact for fact in all_found if isinstance(fact, Missing)]
+            return MERGED[kind](read) if read else _first(lost)
         missing: Missing | None = None
         for source in SOURCES[kind]:
             fact = self._from(source)
@@ -75,41 +95,62 @@ class Facts:
         if result is None:
             return Missing(source.probe, f"{source.probe} was not recorded", recorded=False)
         if source.reads_failures:
-            error = _error(source, result)
-            if error is not None:
-                return error
+            said = self._error(source, result)
+            if said is not None:
+                return said
         if not _whole(source.probe, result):
             why = describe(source.probe, result)
             return Missing(source.probe, why, recorded=True, answered=False)
         try:
-            return source.parse(result.stdout).model_copy(update={"probe": source.probe})
+            fact = self._parsed(source, result.stdout)
+            fact = source.convert(fact) if source.convert else fact
+            return fact.model_copy(update={"probe": source.probe})
+        except NothingHere as error:
+            return Missing(source.probe, f"{source.probe}: {error.why}", recorded=False)
         except ParseError as error:
             why = f"line {error.line}: {error.why}" if error.line else error.why
             if not result.stdout.strip() and result.stderr.strip():
                 why = f"{why} ({result.stderr.strip().splitlines()[0][:120]})"
-            self.notes.setdefault(source.probe, why)
+            if not source.reads_failures:  # that text is asked for more than its error only
+                self.notes.setdefault(source.probe, why)
             reason = f"{source.probe} not understood: {why}"
             return Missing(source.probe, reason, recorded=True, line=error.line)
+
+    def _parsed(self, source: Source, text: str) -> Fact:
+        """Each text is read once by each parser, for whatever facts are made of it."""
+        key = (source.probe, source.parse)
+        if key not in self._parses:
+            try:
+                self._parses[key] = source.parse(text)
+            except ParseError as error:
+                self._parses[key] = error
+        found = self._parses[key]
+        if isinstance(found, ParseError):
+            raise found
+        return found
+
+    def _error(self, source: Source, result: ProbeResult) -> Fact | None:
+        """A known error text is an answer on either stream, also of a command that failed."""
+        if result.status not in (ProbeStatus.OK, ProbeStatus.FAILED, ProbeStatus.DENIED):
+            return None
+        for parse, text in ((self._parsed, result.stdout), (_parse, result.stderr)):
+            try:
+                fact = parse(source, text)
+            except ParseError:
+                continue
+            if source.reads_failures and source.reads_failures(fact):
+                return fact.model_copy(update={"probe": source.probe})
+        return None
+
+
+def _parse(source: Source, text: str) -> Fact:
+    return source.parse(text)
 
 
 def _whole(probe: str, result: ProbeResult) -> bool:
     """The status says so and the exit status does not contradict it."""
     accept = PROBES[probe].accept_rc if probe in PROBES else (0,)
     return result.status is ProbeStatus.OK and (result.rc is None or result.rc in accept)
-
-
-def _error(source: Source, result: ProbeResult) -> Fact | None:
-    """A known error text is an answer on either stream, also of a command that failed."""
-    if result.status not in (ProbeStatus.OK, ProbeStatus.FAILED, ProbeStatus.DENIED):
-        return None
-    for text in (result.stdout, result.stderr):
-        try:
-            fact = source.parse(text)
-        except ParseError:
-            continue
-        if source.reads_failures and source.reads_failures(fact):
-            return fact.model_copy(update={"probe": source.probe})
-    return None
 
 
 def _better(first: Missing | None, second: Missing) -> Missing:
@@ -131,6 +172,25 @@ def _smi(found: Sequence[Fact | Missing]) -> Fact | Missing:
     if silent:
         return silent[0]
     return answers[0] if answers else _first(missing)
+
+
+def _rosters(found: Sequence[Fact | Missing]) -> Fact | Missing:
+    """All lists of GPUs that could be read, whole ones first: they are compared with each other."""
+    read = [fact for fact in found if isinstance(fact, GpuRoster)]
+    if not read:
+        return _first([fact for fact in found if isinstance(fact, Missing)])
+    read.sort(key=lambda roster: not roster.complete)
+    return GpuRosters(probe=read[0].probe, rosters=tuple(read))
+
+
+def _nccl(kind: type[NcclTexts], found: Sequence[Fact | Missing]) -> Fact | Missing:
+    """All texts that could be read, and why the others could not: the worst of them counts."""
+    read = [fact for fact in found if isinstance(fact, NcclText)]
+    missing = [fact for fact in found if isinstance(fact, Missing)]
+    if all(text.aside for text in read):
+        return _first(missing or [Missing(read[0].probe, "a log and no test", recorded=False)])
+    unread = tuple(fact.reason for fact in missing if fact.recorded)
+    return kind(probe=read[0].probe, texts=tuple(read), unread=unread)
 
 
 def _first(missing: Sequence[Missing]) -> Missing:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from fabric_tools.models.system import Redfish, RedfishGpuSensor, RedfishReading
+from fabric_tools.models.bmc import Redfish, RedfishGpuSensor, RedfishReading
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import (
     MIB,

@@ -1,6 +1,6 @@
-"""`kubectl get runtimeclass`, as a table or with `-o json`.
+"""`kubectl get runtimeclass`, as a table or with `-o json|yaml`.
 
-Evidence: tables of two clusters re-rendered from facts; the JSON follows the API (format
+Evidence: tables of two clusters re-rendered from facts; JSON and YAML follow the API (format
 unverified).
 """
 
@@ -10,14 +10,15 @@ from fabric_tools.models.cluster import RuntimeClasses
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import (
     Finder,
-    as_dict,
-    as_list,
-    as_str,
     json_start,
+    list_of,
     load_json,
     numbered,
+    object_of,
     read_lines,
+    text_of,
 )
+from fabric_tools.parsers.k8s_yaml import Block, load_yaml
 
 PROBE = "runtimeclass"
 
@@ -28,14 +29,16 @@ def _add(found: RuntimeClasses, name: str | None, handler: str | None, line: int
     found.handlers[name], found.lines[name] = handler, line
 
 
-def _from_json(lines: list[str], start: int) -> RuntimeClasses:
-    root = as_dict(load_json(PROBE, "\n".join(lines[start:])))
-    finder, found = Finder("\n".join(lines)), RuntimeClasses(handlers={}, lines={})
-    items = as_list(root.get("items")) if "items" in root else [root]
+def _from_object(value: object, text: str) -> RuntimeClasses:
+    root = object_of(PROBE, value, "the text")
+    finder, found = Finder(text), RuntimeClasses(handlers={}, lines={})
+    items = list_of(PROBE, root["items"] or [], "items") if "items" in root else [root]
     for item in items:
-        entry = as_dict(item)
-        name = as_str(as_dict(entry.get("metadata")).get("name"))
-        _add(found, name, as_str(entry.get("handler")), finder.key(name or ""))
+        entry = object_of(PROBE, item, "a class")
+        metadata = object_of(PROBE, entry.get("metadata"), "metadata")
+        name, handler = text_of(PROBE, metadata, "name"), text_of(PROBE, entry, "handler")
+        in_yaml = metadata.lines.get("name", 0) if isinstance(metadata, Block) else None
+        _add(found, name, handler, finder.key(name or "") if in_yaml is None else in_yaml)
     return found
 
 
@@ -43,8 +46,11 @@ def parse_runtimeclass(text: str) -> RuntimeClasses:
     """Name and handler of each class."""
     lines = read_lines(PROBE, text, max_line=1024 * 1024)
     start = json_start(lines)
+    text = "\n".join(lines)
     if start is not None:
-        return _from_json(lines, start)
+        return _from_object(load_json(PROBE, "\n".join(lines[start:]), before=start), text)
+    if any(line.startswith("apiVersion: ") for line in lines):
+        return _from_object(load_yaml(PROBE, text), text)
     found = RuntimeClasses(handlers={}, lines={})
     heading = False
     for number, line in numbered(lines):

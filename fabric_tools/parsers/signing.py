@@ -29,7 +29,7 @@ _CAUSES: tuple[tuple[SignatureCause, re.Pattern[str]], ...] = (
             r"none of the expected identities|identity|SANs? do(?:es)? not match|issuer", re.I
         ),
     ),
-    ("no_signatures", re.compile(r"no (?:matching )?signatures|no attestations")),
+    ("no_signatures", re.compile(r"no (?:matching )?(?:signatures|attestations)")),
     (
         "missing_file",
         re.compile(r"No such file or directory|no such file|does not exist|FileNotFound"),

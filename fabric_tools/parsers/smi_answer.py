@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 
 from fabric_tools.models.facts import SmiAnswer, SmiErrorKind
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 
 PROBE = "nvidia_smi"
 
@@ -45,6 +46,11 @@ _ERRORS: tuple[tuple[SmiErrorKind, re.Pattern[str]], ...] = (
     ("library_not_found", re.compile(r"\s*NVIDIA-SMI couldn't find libnvidia-ml\.so")),
 )
 
+#: Words of which one stands in every error text above: looked for first, because it is much faster.
+_HINT = re.compile(
+    r"initialize NVML|NVIDIA-SMI (?:has|couldn)|No devices|device handle|GPU is lost", re.IGNORECASE
+)
+
 _GOOD = re.compile(
     r"\s*<nvidia_smi_log[\s>]"
     r"|={5,}NVSMI LOG={5,}"
@@ -57,6 +63,8 @@ _GOOD = re.compile(
 def find_smi_error(lines: Sequence[str]) -> SmiAnswer | None:
     """The first line that is a known error text of nvidia-smi, or None."""
     for number, line in enumerate(lines, start=1):
+        if _HINT.search(line) is None:
+            continue
         for kind, pattern in _ERRORS:
             if pattern.match(line):
                 return SmiAnswer(error=kind, text=line.strip(), line=number)
@@ -74,8 +82,8 @@ def error_note(lines: Sequence[str]) -> str:
 
 def parse_smi_answer(text: str) -> SmiAnswer:
     """An error text anywhere wins over good output: a lost GPU is announced before the others."""
-    lines = clean_lines(text)
-    found = find_smi_error(lines)
+    lines = bare_lines(PROBE, text)
+    found = find_smi_error(lines) if _HINT.search(text) else None
     if found is not None:
         return found
     for number, line in enumerate(lines, start=1):

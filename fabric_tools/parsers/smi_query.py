@@ -11,6 +11,7 @@ import re
 from fabric_tools.models.smi import SmiNote, SmiQuery, SmiQueryColumn, SmiQueryRow
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
+from fabric_tools.parsers.saved import bare
 from fabric_tools.parsers.smi_answer import error_note, find_smi_error
 
 PROBE = "nvidia_smi_query"
@@ -23,7 +24,8 @@ _KNOWN = {
     "gpu_name", "gpu_uuid", "gpu_bus_id", "compute_cap", "pid", "process_name", "vbios_version",
 }  # fmt: skip
 _NOT_THERE = {
-    "[n/a]", "n/a", "[not supported]", "[requested functionality has been deprecated]", "",
+    "[n/a]", "n/a", "[not supported]", "not supported", "",
+    "[requested functionality has been deprecated]",
 }  # fmt: skip
 _ERROR_CELLS = {"unknown error", "err!", "gpu requires reset", "gpu is lost"}
 # What a cell of a row without a heading looks like; other words could be any message.
@@ -102,7 +104,7 @@ def _checked(rows: list[tuple[int, list[str]]], width: int, ended: bool) -> bool
 
 def parse_smi_query(text: str) -> SmiQuery:
     """Rows in order; error texts may stand before or between them."""
-    lines = read_lines(PROBE, text, max_chars=2 * MIB, max_lines=5000, max_line=20_000)
+    lines = read_lines(PROBE, bare(text), max_chars=2 * MIB, max_lines=5000, max_line=20_000)
     columns: tuple[SmiQueryColumn, ...] = ()
     errors: list[SmiNote] = []
     rows: list[tuple[int, list[str]]] = []
@@ -135,5 +137,6 @@ def parse_smi_query(text: str) -> SmiQuery:
         columns=columns,
         rows=tuple(_row(number, cells, columns) for number, cells in rows),
         errors=tuple(errors),
-        complete=whole,
+        # Without its newline the last cell may be cut.
+        complete=whole and text.endswith("\n"),
     )

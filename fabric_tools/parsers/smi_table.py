@@ -2,7 +2,8 @@
 
 Evidence: real captures of drivers 590 and 610 (server and Windows), ERR! cells and one author's
 condensed line; B300 and the list are re-rendered from facts. The two-row table of drivers before
-450, MIG rows and MIG lines of -L follow the documentation (format unverified).
+450, MIG rows and MIG lines of -L follow the documentation, "Not Supported" in the place of the
+memory of a GB10 a public report (format unverified).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from fabric_tools.models.smi import SmiMigDevice, SmiNote, SmiProcess, SmiTable, SmiTableGpu
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
+from fabric_tools.parsers.saved import bare
 from fabric_tools.parsers.smi_answer import error_note, find_smi_error
 from fabric_tools.parsers.smi_table_rows import (
     MIG_ROW,
@@ -169,7 +171,7 @@ def _from_excerpt(lines: list[str]) -> SmiTable:
 
 def parse_nvidia_smi(text: str) -> SmiTable:
     """The table or the list. A known error text wins over what else stands there."""
-    lines = read_lines(PROBE, text, max_chars=MIB, max_line=500)
+    lines = read_lines(PROBE, bare(text), max_chars=MIB, max_line=500)
     error = find_smi_error(lines)
     if error is not None:
         raise ParseError(PROBE, error.line, f"nvidia-smi said: {error.text[:200]}")

@@ -25,6 +25,8 @@ _SENSORS = (
 _MEMORY = rf"\s*(?P<used>\d{{1,9}}MiB|N/A|{_BAD}) / +(?P<total>\d{{1,9}}MiB|N/A|{_BAD})\s*"
 _SENSOR_CELL = re.compile(_SENSORS + "$", re.ASCII)
 _MEMORY_CELL = re.compile(_MEMORY + "$", re.ASCII)
+# A GPU that shares the memory of its CPU (GB10) has one word in the place of both numbers.
+_SHARED_MEMORY = re.compile(r"\s*(?:Not Supported|N/A)\s*$")
 _LOOSE = re.compile(_SENSORS + r"\|?" + _MEMORY + r"(?:\||$)", re.ASCII)
 _USE = re.compile(rf"\s*(\d{{1,3}}%|N/A|{_BAD})\s+(\S.{{0,30}}?)\s*$", re.ASCII)
 _MIG_MODE = re.compile(r"(?:Enabled|Disabled)\*?|N/A|ERR!")
@@ -79,7 +81,7 @@ def _first(cells: _Cells, row: list[str]) -> dict[str, int | str | bool | None] 
     name, bus, ecc = _NAME.match(row[0]), _BUS.match(row[1]), row[2].strip()
     if name is None or bus is None:
         return None
-    if not (ecc in ("N/A", "On", "Off", "ERR!") or re.fullmatch(r"\d{1,18}", ecc, re.ASCII)):
+    if not re.fullmatch(rf"N/A|On|Off|\d{{1,18}}|{_BAD}", ecc, re.ASCII):
         return None
     windows = name[3] in ("WDDM", "TCC", "MCDM")
     return {
@@ -97,12 +99,13 @@ def _first(cells: _Cells, row: list[str]) -> dict[str, int | str | bool | None] 
 
 def _second(cells: _Cells, row: list[str]) -> dict[str, int | str | None] | None:
     sensors, memory = _SENSOR_CELL.match(row[0]), _MEMORY_CELL.match(row[1])
+    shared = _SHARED_MEMORY.match(row[1])
     use = _USE.match(row[2])
-    if sensors is None or memory is None or use is None:
+    if sensors is None or (memory is None and shared is None) or use is None:
         return None
     return {
         **_sensors(cells, sensors),
-        **_memory(cells, memory),
+        **(_memory(cells, memory) if memory else {}),
         "utilization_percent": cells.number("utilization_percent", use[1], "%"),
         "compute_mode": use[2],
     }

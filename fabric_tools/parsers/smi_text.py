@@ -7,11 +7,22 @@ real `-d ECC,ROW_REMAPPER` excerpt (550). The 610 names of the versions are unve
 from __future__ import annotations
 
 from fabric_tools.models.facts import GpuFacts, GpuInventory
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 from fabric_tools.parsers.smi_answer import error_note
-from fabric_tools.parsers.smi_fields import BUS_ID, GPU, HEAD, MAX_GPUS, Fields, build_gpu, health
+from fabric_tools.parsers.smi_fields import (
+    BUS_ID,
+    GPU,
+    HEAD,
+    MAX_GPUS,
+    Fields,
+    build_gpu,
+    health,
+)
 
 PROBE = "nvidia_smi_q"
+#: More than `-q` prints of as many GPUs as a node may have, in either form.
+MAX_LINES = 100_000
 
 _BANNER = "====NVSMI LOG===="
 
@@ -83,7 +94,7 @@ def _gpu(block: _Block, index: int) -> GpuFacts:
 
 def parse_gpu_inventory_text(text: str) -> GpuInventory:
     """All GPUs in order of print. A last line without its newline is cut and does not count."""
-    lines = clean_lines(text)
+    lines = bare_lines(PROBE, text, MAX_LINES)
     note = error_note(lines)
     lines[-1] = ""
     if not any(_BANNER in line for line in lines):

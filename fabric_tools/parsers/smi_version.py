@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from fabric_tools.models.facts import SmiVersion
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 from fabric_tools.parsers.smi_answer import error_note
 
 PROBE = "nvidia_smi_version"
@@ -21,7 +22,7 @@ _READ = ("nvidia-smi version", "nvml version", "driver version", "kmd version")
 
 def parse_smi_version(text: str) -> SmiVersion:
     """The labelled lines; labels are compared without case, values are kept as printed."""
-    lines = clean_lines(text)
+    lines = bare_lines(PROBE, text, 10_000, 4096)
     found: dict[str, tuple[str, int]] = {}
     labels: set[str] = set()
     for number, line in enumerate(lines, start=1):

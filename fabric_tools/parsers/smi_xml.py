@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from fabric_tools.models.facts import GpuFacts, GpuInventory
 from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.saved import bare
 from fabric_tools.parsers.smi_answer import error_note
 from fabric_tools.parsers.smi_fields import (
     BUS_ID,
@@ -22,6 +23,7 @@ from fabric_tools.parsers.smi_fields import (
     build_gpu,
     health,
 )
+from fabric_tools.parsers.smi_text import MAX_LINES
 
 PROBE = "nvidia_smi_q_xml"
 
@@ -64,7 +66,8 @@ def _gpu(element: ElementTree.Element, index: int, line: int) -> GpuFacts:
     if not BUS_ID.fullmatch(bus_id):
         raise ParseError(PROBE, line, f"<gpu> without a PCI bus id: {bus_id[:40]!r}")
     found = health((child.tag, child.text or "") for child in element.findall("fabric/health/*"))
-    return build_gpu(PROBE, index, line, bus_id, _getter(element, GPU, line), found)
+    facts = build_gpu(PROBE, index, line, bus_id, _getter(element, GPU, line), found)
+    return facts.model_copy(update={"mig_devices": len(element.findall("mig_devices/mig_device"))})
 
 
 def _lines_of_gpus(text: str) -> list[int]:
@@ -79,6 +82,9 @@ def _lines_of_gpus(text: str) -> list[int]:
 
 def parse_gpu_inventory_xml(text: str) -> GpuInventory:
     """All GPUs in file order. ``attached_gpus`` may differ from them: a check judges that."""
+    if text.count("\n") >= MAX_LINES:
+        raise ParseError(PROBE, 0, f"more than {MAX_LINES} lines")
+    text = bare(text)
     root = _root(text)
     elements = root.findall("gpu")
     tags = _lines_of_gpus(text)

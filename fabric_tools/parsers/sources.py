@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fabric_tools.models import facts
+from fabric_tools.models import dcgm, fabric_ports, facts, nccl_texts, network, rdma, smi, system
 from fabric_tools.models.base import Fact
 from fabric_tools.parsers import (
+    cuda_init,
+    dpkg,
     fabricmanager,
+    fabricmanager_log,
     host,
+    ib_write_bw,
+    ip_link,
     kernel_log,
     kernel_modules,
+    lldp,
     lspci,
+    modinfo,
     nvidia_module,
     nvlink,
+    nvlink_errors,
     nvml,
+    port_qos,
+    ports,
+    roster,
     smi_answer,
+    smi_fabric,
+    smi_table,
     smi_text,
     smi_version,
     smi_xml,
     systemd,
     topo,
+    virt,
 )
+from fabric_tools.parsers import nccl_texts as nccl
 
 Parser = Callable[[str], Fact]
 
@@ -32,11 +47,13 @@ class Source:
     """One probe that can give a fact.
 
     ``reads_failures``: the output of a failed command counts when the fact read from it satisfies
-    this (an error text is an answer; a good-looking text of a failed command is not).
+    this (an error text is an answer; a good-looking text of a failed command is not). ``convert``
+    makes the fact out of what ``parse`` gives, so that one text is parsed once for two facts.
     """
 
     probe: str
     parse: Parser
+    convert: Callable[[Fact], Fact] | None = None
     reads_failures: Callable[[Fact], bool] | None = None
 
 
@@ -50,7 +67,16 @@ _SMI_PROBES = (
     "nvidia_smi_topo",
     "nvidia_smi_nvlink",
     "nvidia_smi_version",
+    "nvlink_errors",
+    "nvidia_smi",
+    "nvidia_smi_list",
+    "nvidia_smi_query",
 )
+
+
+def _nccl(parse: Parser) -> tuple[Source, ...]:
+    return Source("nccl_tests", parse), Source("nccl_debug", parse)
+
 
 #: Best source first; the first that can be read is used, except for those in ``COMBINED``.
 SOURCES: dict[type[Fact], tuple[Source, ...]] = {
@@ -58,13 +84,39 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
         Source("nvidia_smi_q_xml", smi_xml.parse_gpu_inventory_xml),
         Source("nvidia_smi_q", smi_text.parse_gpu_inventory_text),
     ),
+    smi.FabricStates: (
+        Source(
+            "nvidia_smi_q_xml",
+            smi_xml.parse_gpu_inventory_xml,
+            smi_fabric.fabric_states_of_inventory,
+        ),
+        Source(
+            "nvidia_smi_q",
+            smi_text.parse_gpu_inventory_text,
+            smi_fabric.fabric_states_of_inventory,
+        ),
+        Source("fabric_states", smi_fabric.parse_fabric_states),
+    ),
     facts.SmiAnswer: tuple(
         Source(probe, smi_answer.parse_smi_answer, reads_failures=_is_error)
         for probe in _SMI_PROBES
     ),
+    facts.GpuRosters: (
+        Source("nvidia_smi_q_xml", smi_xml.parse_gpu_inventory_xml, roster.roster_of_inventory),
+        Source("nvidia_smi_q", smi_text.parse_gpu_inventory_text, roster.roster_of_inventory),
+        Source("nvidia_smi", roster.roster_of_table),
+        Source("nvidia_smi_query", roster.roster_of_query),
+        Source("nvidia_smi_list", roster.roster_of_table),
+        Source("dcgmi_discovery", roster.roster_of_discovery),
+        Source("dcgm_metrics", roster.roster_of_metrics),
+        Source("k8s_resourceslice", roster.roster_of_resourceslices),
+    ),
     facts.Topology: (Source("nvidia_smi_topo", topo.parse_topology),),
     facts.NvlinkStatus: (Source("nvidia_smi_nvlink", nvlink.parse_nvlink_status),),
-    facts.SmiVersion: (Source("nvidia_smi_version", smi_version.parse_smi_version),),
+    facts.SmiVersion: (
+        Source("nvidia_smi_version", smi_version.parse_smi_version),
+        Source("nvidia_smi", smi_table.parse_nvidia_smi, roster.smi_version_of_table),
+    ),
     facts.NvmlInventory: (Source("nvml", nvml.parse_nvml),),
     facts.LoadedModule: (Source("nvidia_module", nvidia_module.parse_loaded_module),),
     facts.KernelModules: (Source("kernel_modules", kernel_modules.parse_kernel_modules),),
@@ -80,7 +132,55 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     facts.DmiProduct: (Source("dmi_product", host.parse_dmi_product),),
     facts.OsRelease: (Source("os_release", host.parse_os_release),),
     facts.KernelRelease: (Source("kernel_release", host.parse_kernel_release),),
+    system.Virtualization: (Source("virt", virt.parse_virt),),
+    system.ModuleFile: (Source("modinfo", modinfo.parse_modinfo),),
+    system.Packages: (Source("dpkg", dpkg.parse_dpkg), Source("rpm", dpkg.parse_rpm)),
+    # An error that a program ended with says more than a call that went well at another time.
+    facts.CudaInit: (
+        Source("cuda_error", cuda_init.cuda_init_of_error),
+        Source("nccl_debug", nccl.cuda_init_of_log),
+        Source("nccl_tests", nccl.cuda_init_of_log),
+        Source("cuda_init", cuda_init.parse_cuda_init),
+    ),
+    dcgm.FabricManagerLog: (
+        Source("fabricmanager_log", fabricmanager_log.parse_fabricmanager_log),
+    ),
+    smi.NvlinkErrors: (Source("nvlink_errors", nvlink_errors.parse_nvlink_errors),),
+    fabric_ports.RdmaPorts: (
+        Source("infiniband", ports.ports_of_sysfs),
+        Source("ibstat", ports.ports_of_ibstat),
+        Source("ibv_devinfo", ports.ports_of_devinfo),
+        Source("ibdev2netdev", ports.ports_of_netdevs),
+        Source("show_gids", ports.ports_of_gids),
+    ),
+    fabric_ports.QosByPort: (
+        Source("mlnx_qos", port_qos.qos_of_mlnx),
+        Source("dcb_pfc", port_qos.qos_of_dcb_pfc),
+        Source("dcb_app", port_qos.qos_of_dcb_app),
+    ),
+    network.IpLinks: (Source("ip_link", ip_link.parse_ip_link),),
+    network.LldpNeighbours: (Source("lldp", lldp.parse_lldp),),
+    rdma.BwTests: (Source("ib_write_bw", ib_write_bw.parse_ib_write_bw),),
+    # A file of either name may hold a table of nccl-tests, NCCL's log, or both.
+    nccl_texts.NodeNcclTests: _nccl(nccl.node_tests),
+    nccl_texts.ClusterNcclTests: _nccl(nccl.cluster_tests),
+    nccl_texts.NodeNcclLogs: _nccl(nccl.node_log),
+    nccl_texts.ClusterNcclLogs: _nccl(nccl.cluster_log),
 }
 
 #: Facts for which every source counts, not only the best (see ``reader``).
-COMBINED: tuple[type[Fact], ...] = (facts.SmiAnswer, facts.KernelLogs)
+COMBINED: tuple[type[Fact], ...] = (
+    facts.SmiAnswer,
+    facts.KernelLogs,
+    facts.GpuRosters,
+    nccl_texts.NodeNcclTests,
+    nccl_texts.ClusterNcclTests,
+    nccl_texts.NodeNcclLogs,
+    nccl_texts.ClusterNcclLogs,
+)
+
+#: Facts that are put together from every source that can be read, first told first.
+MERGED: dict[type[Fact], Callable[[Sequence[Fact]], Fact]] = {
+    fabric_ports.RdmaPorts: ports.merge_ports,
+    fabric_ports.QosByPort: port_qos.merge_qos,
+}

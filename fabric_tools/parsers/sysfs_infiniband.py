@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 
-from fabric_tools.models.network import RdmaDevice, RdmaPort, SysfsInfiniband
+from fabric_tools.models.rdma import RdmaDevice, RdmaPort, SysfsInfiniband
 from fabric_tools.parsers.base import ParseError
-from fabric_tools.parsers.bounded import bounded_lines
+from fabric_tools.parsers.bounded import numbered, read_lines
 from fabric_tools.parsers.gids import SysfsGids
 
 PROBE = "sysfs_infiniband"
 _PATH = re.compile(
-    r"(?:/sys/class/infiniband/)?([\w.-]{1,64})/(?:ports/(\d{1,3})/)?([\w./-]{1,80}?): ?(.*)$",
+    r"(?:/sys/\S{0,200}/infiniband/)?([\w.-]{1,64})/(?:ports/(\d{1,3})/)?([\w./-]{1,80}?): ?(.*)$",
     re.ASCII,
 )
 _NOISE = re.compile(r"(?:grep|cat|head): .{1,400}: |\s*[$#] ")
-_CODED = re.compile(r"\d{1,2}: (\w{1,40})$", re.ASCII)
+_CODED = re.compile(r"\d{1,2}: ([\w<> ]{1,40})$", re.ASCII)
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec \(([^()]{1,30})\)$", re.ASCII)
 _INTEGER = re.compile(r"\d{1,20}", re.ASCII)
 _MAX_DEVICES = 1024
@@ -64,6 +64,11 @@ def _port(number: int, files: Files) -> RdmaPort:
     )
 
 
+def _is_port(files: Files) -> bool:
+    counters = any(name.startswith(("counters/", "hw_counters/")) for name in files)
+    return counters or not {"state", "link_layer", "rate"}.isdisjoint(files)
+
+
 def _device(name: str, line: int, files: Files, ports: dict[int, Files]) -> RdmaDevice:
     return RdmaDevice(
         line=line,
@@ -80,8 +85,8 @@ def parse_sysfs_infiniband(text: str) -> SysfsInfiniband:
     """Devices, ports, counters and GIDs, as far as their files are in the text."""
     gids = SysfsGids()
     devices: dict[str, tuple[int, Files, dict[int, Files]]] = {}
-    for number, line in enumerate(bounded_lines(PROBE, text, 100_000, 2000), start=1):
-        if not line.strip() or _NOISE.match(line):
+    for number, line in numbered(read_lines(PROBE, text, max_lines=100_000, max_line=2000)):
+        if _NOISE.match(line):
             continue
         match = _PATH.match(line)
         if match is None:
@@ -99,7 +104,7 @@ def parse_sysfs_infiniband(text: str) -> SysfsInfiniband:
     known = {"fw_ver", "hca_type", "board_id", "node_guid"}
     table = gids.table()
     for _, files, ports in devices.values():
-        ports_known = any({"state", "link_layer", "rate"} & set(port) for port in ports.values())
+        ports_known = any(map(_is_port, ports.values()))
         if not known & set(files) and not ports_known and table is None:
             raise ParseError(PROBE, 0, "no file of /sys/class/infiniband")
     if not devices:

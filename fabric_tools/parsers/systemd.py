@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from fabric_tools.models.facts import UnitState
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 
 PROBE = "fabricmanager_unit"
 WANTED = "nvidia-fabricmanager.service"
@@ -134,7 +135,7 @@ def _from_status(lines: list[str]) -> UnitState:
 
 def parse_unit_state(text: str) -> UnitState:
     """The first unit of the text."""
-    lines = clean_lines(text)
+    lines = bare_lines(PROBE, text)
     if any(line.startswith("ActiveState=") for line in lines):
         return _from_show(lines)
     return _from_status(lines)

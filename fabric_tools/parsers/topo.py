@@ -2,7 +2,8 @@
 
 Evidence: 27 real captures (drivers 4xx to 595, A100 to GB200, V100 hybrids, 4-GPU boards, VMs) and
 6 re-rendered from facts. Layouts seen: tabs, spaces, both, ANSI around the header, 0 to 3
-affinity columns, empty affinity cells, NIC columns by number or by name, rows cut by pasting.
+affinity columns, empty affinity cells, NIC columns by number or by name, rows cut by pasting; cells
+that grew together are from a public report of 36 NIC columns.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ import re
 from dataclasses import dataclass
 
 from fabric_tools.models.facts import Topology, TopologyRow
-from fabric_tools.parsers.base import ParseError, clean_lines
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.saved import bare_lines
 from fabric_tools.parsers.smi_answer import error_note
 
 PROBE = "nvidia_smi_topo"
 
 # Headings are found by shape because some copies print them without anything in between.
-# A device name is in small letters, so that it ends where "CPU Affinity" begins.
-_HEADING = re.compile(r"GPU NUMA ID|CPU Affinity|NUMA Affinity|GPU\d+|NIC\d+|[a-z][a-z0-9_]*")
+# A device name is in small letters (but P before a PCI domain: roceP2p1s0), so that it ends where
+# "CPU Affinity" begins.
+_HEADING = re.compile(
+    r"GPU NUMA ID|CPU Affinity|NUMA Affinity|GPU\d+|NIC\d+|[a-z][a-z0-9_]*(?:P\d[a-z0-9_]*)?"
+)
 _AFFINITY = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _CELL = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d{1,3}", re.ASCII)
+# Wide tables lose the blanks between columns on their way through logs: NODENODE, PIXPIX.
+_FUSED = re.compile(r"(?:X|SYS|NODE|PHB|PXB|PIX|NV\d{1,2}){2,}", re.ASCII)
+_PART = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d{1,2}", re.ASCII)
 _CPU_LIST = re.compile(r"N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 _ROW_NAME = re.compile(r"GPU\d+|NIC\d+|mlx\d+_\w+")
 _LEGEND = re.compile(r"\s*(NIC\d+):\s*(\S+)$")
@@ -101,10 +109,20 @@ def _cells(head: _Header, name: str, found: list[re.Match[str]], number: int) ->
     return cells
 
 
+def _tokens(line: str) -> list[re.Match[str]]:
+    """Words of a row; one that is several cells is taken apart, which is possible in one way."""
+    found: list[re.Match[str]] = []
+    for match in _TOKEN.finditer(line):
+        if _FUSED.fullmatch(match.group()):
+            found.extend(_PART.finditer(line, match.start(), match.end()))
+        else:
+            found.append(match)
+    return found
+
+
 def _row(head: _Header, line: str, number: int, last: bool, unended: bool) -> TopologyRow:
     """``last``: nothing follows, so the row may be cut; ``unended``: not even a newline."""
-    found = list(_TOKEN.finditer(line))
-    name, found = found[0].group(), found[1:]
+    name, found = line.split(maxsplit=1)[0], _tokens(line)[1:]
     width = len(head.columns)
     if len(found) < width:
         if not last:
@@ -176,7 +194,7 @@ def _whole(rows: dict[str, TopologyRow], names: tuple[str, ...], columns: tuple[
 
 def parse_topology(text: str) -> Topology:
     """The matrix as printed. What is cut off is marked, what contradicts itself is refused."""
-    lines = clean_lines(text)
+    lines = bare_lines(PROBE, text, 50_000, 20_000)
     head = _header(lines)
     rows = _rows(head, lines)
     _check_symmetry(rows)

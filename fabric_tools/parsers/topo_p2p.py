@@ -10,6 +10,7 @@ import re
 from fabric_tools.models.smi import P2pRow, TopologyP2p
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
+from fabric_tools.parsers.saved import bare
 from fabric_tools.parsers.smi_answer import error_note, find_smi_error
 
 PROBE = "nvidia_smi_topo_p2p"
@@ -35,7 +36,7 @@ def _row(line: str, number: int, gpus: tuple[str, ...]) -> P2pRow | None:
 
 def parse_topo_p2p(text: str) -> TopologyP2p:
     """The matrix. A short last row is dropped and makes it incomplete."""
-    lines = read_lines(PROBE, text, max_chars=MIB, max_lines=2000)
+    lines = read_lines(PROBE, bare(text), max_chars=MIB, max_lines=2000)
     error = find_smi_error(lines)
     if error is not None:
         raise ParseError(PROBE, error.line, f"nvidia-smi said: {error.text[:200]}")

@@ -30,6 +30,8 @@ _HEAD = re.compile(r"=+ (?:\w+ ){0,2}Serving Benchmark Result =+$")
 _END = re.compile(r"={20,}$")
 _ROW = re.compile(r"([A-Z][^:]{1,60}?(?: \([^)]{1,30}\))?):\s+(\S.{0,60})$")
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
+#: A mean over nothing: no reading, as NaN in the JSON.
+_NO_NUMBER = ("nan", "inf", "-inf")
 _LATENCY = re.compile(
     r"(?:(Mean|Median|Std|P(\d{1,2}(?:\.\d{1,3})?)) )(TTFT|TPOT|ITL|E2EL|E2E Latency) \(ms\)$",
     re.ASCII,
@@ -121,7 +123,7 @@ def _from_json(lines: list[str], start: int) -> ServingBenchmark:
 def _row(result: _Result, label: str, text: str, number: int) -> None:
     name = " ".join(label.lower().split())
     latency = _LATENCY.match(label)
-    if name not in _FIELDS and latency is None:
+    if (name not in _FIELDS and latency is None) or text.lower() in _NO_NUMBER:
         return
     if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
         raise ParseError(PROBE, number, f"{label} is no number: {text[:30]!r}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fabric_tools.errors import UsageError
 from fabric_tools.models.platform import PlatformSpec
-from fabric_tools.yaml_file import load_model
+from fabric_tools.yaml_file import load_model, load_shipped
 
 _HERE = Path(__file__).parent
 
@@ -24,7 +24,8 @@ def load_platforms(extra: Path | None = None) -> dict[str, PlatformSpec]:
 
     Raises ``UsageError`` naming the file that is wrong.
     """
-    files = sorted(_HERE.glob("*.yaml"))
+    shipped = sorted(_HERE.glob("*.yaml"))
+    files = list(shipped)
     if extra is not None:
         if not extra.is_dir():
             raise UsageError(
@@ -33,7 +34,8 @@ def load_platforms(extra: Path | None = None) -> dict[str, PlatformSpec]:
         files += sorted(extra.glob("*.yaml"))
     found: dict[str, PlatformSpec] = {}
     for path in files:
-        spec = load_model(path, PlatformSpec)
+        read = load_shipped if path in shipped else load_model
+        spec = read(path, PlatformSpec)
         if spec.id in found:
             raise UsageError(f"platform {spec.id} is defined twice", where=str(path))
         found[spec.id] = spec

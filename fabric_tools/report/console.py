@@ -17,6 +17,7 @@ from fabric_tools.report.text import (
     groups,
     origin,
     printable,
+    quiet_lines,
     verdict_line,
     waiver_line,
 )
@@ -66,11 +67,10 @@ class _Host:
         for group in found:
             if self._verbose or group.waived_by or group.status not in _QUIET:
                 self._group(decision.phase, group)
-        loud = {check for group in found if group.status not in _QUIET for check in group.checks}
-        names = dict.fromkeys(check for group in found for check in group.checks)
-        passed = [name for name in names if name not in loud]
-        if passed and not self._verbose:
-            self._indented(Text(f"passed: {', '.join(passed)}", "green"), 2)
+        for line in quiet_lines(decision):
+            kind = line.partition(":")[0]
+            if not (self._verbose and kind != "not measured"):
+                self._indented(Text(printable(line), "green" if kind == "passed" else "dim"), 2)
         self._console.print(Text(closing(decision), "bold green" if decision.open else "bold red"))
 
     def _group(self, phase: str, group: Group) -> None:

@@ -14,6 +14,7 @@ from fabric_tools.report.text import (
     groups,
     origin,
     printable,
+    quiet_lines,
     verdict_line,
     waiver_line,
 )
@@ -40,8 +41,8 @@ def _decision(decision: Decision) -> list[str]:
     if loud:
         lines += ["| verdict | check | subject | expected | actual | evidence | remedy |"]
         lines += ["|---|---|---|---|---|---|---|", *(_row(group) for group in loud)]
-    quiet = dict.fromkeys(check for g in found if g not in loud for check in g.checks)
-    lines += ["", f"Passed: {', '.join(quiet)}"] if quiet else []
+    for line in quiet_lines(decision):
+        lines += ["", _safe(line[0].upper() + line[1:])]
     return lines
 
 

@@ -102,6 +102,27 @@ def evidence_text(evidence: Evidence) -> str:
     return printable(f"{place}: {evidence.text}" if evidence.text else place)
 
 
+def quiet_lines(decision: Decision) -> list[str]:
+    """What needs no look: the checks that passed, those that do not apply, and those that had
+    nothing to judge. A check that passed on one subject and not on another is in none of them.
+    """
+    by_check: dict[str, set[Status]] = {}
+    for verdict in decision.verdicts:
+        by_check.setdefault(verdict.check, set()).add(verdict.status)
+    passed = [name for name, found in by_check.items() if found == {Status.PASS}]
+    nothing = [name for name, found in by_check.items() if found == {Status.NOT_APPLICABLE}]
+    lines = [f"passed: {', '.join(passed)}"] if passed else []
+    lines += [f"not applicable: {', '.join(nothing)}"] if nothing else []
+    if decision.not_measured:
+        whys: dict[str, list[str]] = {}
+        for text in decision.not_measured:
+            name, _, why = text.partition(": ")
+            whys.setdefault(why, []).append(name)
+        shown = [f"{', '.join(names)} ({why})" for why, names in whys.items()]
+        lines.append(f"not measured: {'; '.join(shown)}")
+    return lines
+
+
 def closing(decision: Decision) -> str:
     """Open or closed, and why, on one line."""
     if decision.open:

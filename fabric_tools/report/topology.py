@@ -21,7 +21,7 @@ def draw(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
     Without ``spec`` only the shape is shown: NVLink green, PCIe between GPUs yellow. Columns that
     do not fit the terminal go into a further table; no cell is ever shortened.
     """
-    want = spec.nvlink.pair_kind.value if spec else None
+    want = spec.nvlink.pair_kind.value if spec and spec.nvlink.mesh.value == "full" else None
     _tables(topo, topo.gpus, want, console)
     if topo.nics:
         _tables(topo, topo.nics, None, console)
@@ -83,16 +83,32 @@ def _legend(topo: Topology, spec: PlatformSpec | None, console: Console) -> int:
     console.print(Text(f"{len(topo.gpus)} GPUs, {len(pairs)} pairs: {summary or 'none'}"))
     if spec is None:
         return 0
-    count, want = spec.gpu.count.value, spec.nvlink.pair_kind.value
+    if spec.gpu.count.value is None or spec.nvlink.mesh.value not in ("full", "listed"):
+        text = f"{spec.id} does not say how every pair is joined: {spec.nvlink.mesh.source}"
+        console.print(Text(text, "yellow"))
+        return 0
+    return _compared(topo, spec, pairs, console)
+
+
+def _compared(
+    topo: Topology, spec: PlatformSpec, pairs: list[tuple[str, str]], console: Console
+) -> int:
+    count = spec.gpu.number
+    listed = spec.nvlink.pairs.value if spec.nvlink.pairs else {}
+    kind = spec.nvlink.pair_kind.value
     expected = count * (count - 1) // 2
-    wrong = max(expected, len(pairs)) - seen.get(want, 0)
+    differ = [
+        f"{a}-{b} {_value(topo, a, b)}"
+        for a, b in pairs
+        if _value(topo, a, b) != listed.get(f"{a}-{b}", kind)
+    ]
+    wrong = len(differ) + max(0, expected - len(pairs))
     good = wrong == 0 and len(topo.gpus) == count
     outcome = (
         "all there" if good else f"{wrong} differ" if wrong else f"but of {len(topo.gpus)} GPUs"
     )
-    text = f"{spec.id} wants {expected} pairs {want}: {outcome}"
+    text = f"{spec.id} wants {expected} pairs {kind or 'as listed'}: {outcome}"
     console.print(Text(text, "bold green" if good else "bold red"))
-    differ = [f"{a}-{b} {_value(topo, a, b)}" for a, b in pairs if _value(topo, a, b) != want]
     if differ:
         more = f" and {len(differ) - _MAX_NAMED} more" if len(differ) > _MAX_NAMED else ""
         console.print(Text(printable(", ".join(differ[:_MAX_NAMED]) + more)))

@@ -8,7 +8,7 @@ import pytest
 
 from fabric_tools.errors import Exit
 from fabric_tools.models.verdict import Status
-from tests.cases_runner import ALL_CASES, CASES, decide, load, phase_of, snapshot_of
+from tests.cases_runner import ALL_CASES, CASES, decide_case, load, phase_of
 
 #: A folder saved by hand has no NVML reading; the healthy example says so by this warning.
 ALWAYS_WARNS = {"driver.nvml_agrees"}
@@ -19,7 +19,7 @@ ALWAYS_WARNS = {"driver.nvml_agrees"}
 def test_case(path: Path, tmp_path: Path) -> None:
     case, check = load(path), path.parent.name
     wanted = Status(case["expect"]["status"])
-    decision = decide(snapshot_of(case, tmp_path / "node"), phase_of(case, check))
+    decision = decide_case(case, phase_of(case, check), tmp_path)
     mine = [v for v in decision.verdicts if v.check == check]
     assert mine
     if wanted is Status.PASS:

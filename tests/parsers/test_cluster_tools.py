@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from more_samples import Sample, of_kind, text_of
+from corpus import Sample, of_kind, text_of
 
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.crictl_info import parse_crictl_info

@@ -21,15 +21,8 @@ SAMPLES = [json.loads(line) for line in (CORPUS / "manifest.jsonl").read_text().
 #: Samples that no parser may read: errors, excerpts, another tool's text. By the label, or because
 #: an excerpt of a whole output must not pass for the output.
 REFUSED = {
-    "nodes/n02_h100_nvls_out_of_sync/02_fabric_grep_before.txt",
-    "nodes/n03_h100_vm_fabric_in_progress/fabric.txt",
     "nodes/n05_a100_driver_rejects_gpu/nvidia_smi.txt",
-    "other/lspci/lsp06_dmesg_limited.txt",
     "other/proc_nvidia_version/pv04_missing.txt",
-    "other/smi_q/sq13_h100_fabric_in_progress.txt",
-    "other/smi_q/sq14_fabric_in_progress_580_layout.txt",
-    "other/smi_q/sq15_fabric_completed_unhealthy.txt",
-    "other/smi_q/sq17_fabric_grep_i_traps.txt",
     "other/vllm_bench/vb05_sglang_dots.txt",
     "topo/t04_err_option_missing_value.txt",
     "topo/t52_err_nvml_mismatch_libver.txt",

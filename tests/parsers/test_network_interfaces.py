@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from corpus import Sample
-from network_corpus import of_kind, text_of
+from corpus import Sample, of_kind, text_of
 
 from fabric_tools.models.network import IpLink
 from fabric_tools.parsers.base import ParseError

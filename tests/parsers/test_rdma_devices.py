@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import Sample
-from network_corpus import of_kind, text_of
+from corpus import Sample, of_kind, text_of
 
-from fabric_tools.models.network import GidTable, RdmaLinks
+from fabric_tools.models.rdma import GidTable, RdmaLinks
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.gids import parse_gids
 from fabric_tools.parsers.ib_write_bw import parse_ib_write_bw

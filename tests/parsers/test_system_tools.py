@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 import pytest
-from more_samples import Sample, of_kind, text_of
+from corpus import Sample, of_kind, text_of
 
-from fabric_tools.models.system import Package, Redfish
+from fabric_tools.models.bmc import Redfish
+from fabric_tools.models.system import Package
 from fabric_tools.parsers.apt_hold import parse_apt_hold
 from fabric_tools.parsers.apt_policy import parse_apt_policy
 from fabric_tools.parsers.base import ParseError

@@ -1,0 +1,83 @@
+"""Nodes compared with each other: one that differs from the rest is the one to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from fabric_tools.checks.registry import Check, Finding, Kind, at, check, unknown
+from fabric_tools.models.facts import GpuInventory, KernelRelease
+from fabric_tools.models.verdict import Status
+from fabric_tools.parsers.reader import Missing
+from fabric_tools.phases import Phase
+
+
+def _one_of(values: set[str]) -> str | None:
+    return "/".join(sorted(values)) or None
+
+
+#: What should be one over a fleet, and how a node tells it.
+_TOLD: dict[str, Callable[[GpuInventory], str | None]] = {
+    "driver": lambda inventory: inventory.driver_version,
+    "GPU": lambda inventory: _one_of({g.product for g in inventory.gpus if g.product}),
+    "VBIOS": lambda inventory: _one_of(
+        {g.vbios_version for g in inventory.gpus if g.vbios_version}
+    ),
+    "power limit": lambda inventory: _one_of(
+        {f"{g.power_limit_w:g} W" for g in inventory.gpus if g.power_limit_w is not None}
+    ),
+}
+
+
+@check(
+    "fleet.same_stack",
+    phases=(Phase.DRIVER,),
+    title="this node has the driver, VBIOS, GPU, power limit and kernel of the others",
+    remedy="bring the odd node to what the others have; where there is no majority, decide first",
+    kind=Kind.GROUP,
+)
+def same_stack(
+    inventories: Mapping[str, GpuInventory | Missing],
+    kernels: Mapping[str, KernelRelease | Missing],
+) -> Iterator[Finding]:
+    """Every value against what most of the nodes have. A node of another driver or VBIOS makes a
+    job slow or fail for all of them. Without a majority every node fails.
+    """
+    told: dict[str, dict[str, str | None]] = {}
+    for host, inventory in inventories.items():
+        if isinstance(inventory, Missing):
+            continue
+        told[host] = {name: tell(inventory) for name, tell in _TOLD.items()}
+        kernel = kernels[host]
+        told[host]["kernel"] = None if isinstance(kernel, Missing) else kernel.release
+    common = {name: _most([values[name] for values in told.values()]) for name in _names(told)}
+    for host, inventory in inventories.items():
+        if isinstance(inventory, Missing):
+            yield unknown(host, inventory, "the same as the others")
+            continue
+        mine = told[host]
+        odd = [n for n, value in mine.items() if value is not None and value != common[n]]
+        lost = [n for n, value in mine.items() if value is None]
+        shown = odd or lost or list(mine)
+        expected = ", ".join(f"{n} {common[n] or 'one for all'}" for n in shown)
+        actual = ", ".join(f"{n} {mine[n] or 'not told'}" for n in shown)
+        status = Status.FAIL if odd else Status.UNKNOWN if lost else Status.PASS
+        if len(told) < 2:
+            status, actual = Status.UNKNOWN, f"{actual}; no other node could be read"
+        yield Finding(host, status, expected, actual, (at(inventory),))
+
+
+def _names(told: dict[str, dict[str, str | None]]) -> list[str]:
+    return list(next(iter(told.values()), {}))
+
+
+def _most(values: list[str | None]) -> str | None:
+    """What more than half of the nodes that tell it say; None where nothing is."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    value, number = Counter(known).most_common(1)[0]
+    return value if number * 2 > len(known) else None
+
+
+CHECKS: tuple[Check, ...] = (same_stack,)

@@ -1,0 +1,104 @@
+"""Texts of ten megabytes: every parser ends within two seconds and 200 MB, in its own process."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from seeds import SEEDS, TARGETS
+
+from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.kinds import parser_of
+
+TEN_MB = 10 * 1000 * 1000
+#: Below the limit above which most parsers refuse at once.
+FOUR_MB = 3_900_000
+SECONDS = 2.0
+MEGABYTES = 200
+UNITS = (
+    " ", "\t", "a", "[", "1", ": ", "\n", "(", "{", '"', "0 ", "GPU0 ", "<gpu>", "|", "-", "=",
+    ",", ".", "/", "a.", "a: ", "a=1 ", "1 a\n", "a: 1\n", "- a\n", '{"a":', "[{},", '["a",',
+    "\x1b[", "\x1b]", "a|b|c\n", "\\", "'", "<", "&", "#", "a:1:1 [0] NCCL INFO ", "...\n", "\r",
+)  # fmt: skip
+
+
+def _fill(unit: str, size: int) -> str:
+    return unit * (size // len(unit))
+
+
+def _seeds(target: str) -> list[str]:
+    """The largest samples; all would take minutes."""
+    return sorted(filter(None, SEEDS[target]), key=len)[-3:]
+
+
+def texts(target: str) -> Iterator[tuple[str, str]]:
+    """What the parser gets, each with its name."""
+    for unit in UNITS:
+        yield f"{unit!r}, 10 MB", _fill(unit, TEN_MB)
+        yield f"{unit!r} in one line", _fill(unit, 900_000)
+        yield f"long lines of {unit!r}", _fill(_fill(unit, 3900) + "\n", FOUR_MB)
+        yield f"short lines of {unit!r}", _fill(_fill(unit, 90) + "\n", FOUR_MB)
+    for number, text in enumerate(_seeds(target)):
+        yield f"sample {number}, 10 MB", _fill(text, TEN_MB)
+        yield f"sample {number}, 4 MB", _fill(text, FOUR_MB)
+        yield f"sample {number} and blanks", text + _fill(" ", FOUR_MB)
+        lines = [line for line in text.split("\n") if line.strip()]
+        for line in lines[:: max(len(lines) // 5, 1)]:
+            yield f"sample {number} and {line[:40]!r}", text + _fill(line + "\n", FOUR_MB)
+            yield f"only {line[:40]!r}", _fill(line + "\n", FOUR_MB)
+            yield f"in one line {line[:40]!r}", text + _fill(line, 900_000)
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(target: str) -> dict[str, object]:
+    """The slowest text and the memory over all of them; CPU time, as other tests run beside."""
+    parse = parser_of(TARGETS[target][0])
+    gc.freeze()  # only what a parser leaves is collected between the texts
+    held = _fill("a", TEN_MB)
+    before = peak = _peak_mb()
+    del held
+    slowest, at, most = 0.0, "", ""
+    for name, text in texts(target):
+        gc.collect()  # what a caught error holds is not of this text
+        start = time.process_time()
+        with contextlib.suppress(ParseError):
+            parse(text)
+        if (spent := time.process_time() - start) > slowest:
+            slowest, at = spent, name
+        if (now := _peak_mb()) > peak + 5:
+            peak, most = now, name
+    return {
+        "seconds": round(slowest, 2), "slowest": at,
+        "megabytes": round(_peak_mb() - before), "most memory": most,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_ten_megabytes(target: str) -> None:
+    child = subprocess.run(
+        [sys.executable, __file__, target],
+        capture_output=True, text=True, timeout=300, check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )  # fmt: skip
+    found = json.loads(child.stdout)
+    assert found["seconds"] < SECONDS, found
+    assert found["megabytes"] < MEGABYTES, found
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1])))
