@@ -64,7 +64,7 @@ def phases() -> int:
     for info in PHASES:
         number = len(for_phase(info.id))
         gate = f"{number} checks" if number else "no checks yet, always closed"
-        gate += " (today the passive part)" if number and info.active else ""
+        gate += " (also under load, where results are saved)" if number and info.active else ""
         needs = f" (after {', '.join(info.needs)})" if info.needs else ""
         print(f"{info.id:14} {gate}{needs}: {info.looks_at}")
     return 0
@@ -83,8 +83,9 @@ def platforms(
 
     found = load_platforms(platforms_dir)
     if platform is None:
+        width = max(len(name) for name in found)
         for spec in found.values():
-            print(f"{spec.id:14} {spec.title}")
+            print(f"{spec.id:{width}}  {spec.title}")
         return 0
     if platform not in found:
         raise UsageError(f"no platform {platform!r}; there are {', '.join(sorted(found))}")
@@ -95,10 +96,11 @@ def platforms(
 def probes() -> int:
     """List what is asked of a node, and the file names that a folder of outputs may use."""
     from fabric_tools.probes import PROBES
+    from fabric_tools.report.reference import asked_of
 
     for probe in PROBES:
-        command = " ".join(probe.argv) or "the NVML library"
-        print(f"{probe.id:22} {command}\n{'':22} saved as {', '.join(probe.files)}")
+        asked = "" if probe.kind != "saved" else " (never asked, only read from folders)"
+        print(f"{probe.id:22} {asked_of(probe)}{asked}\n{'':22} saved as {', '.join(probe.files)}")
     return 0
 
 
