@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from fabric_tools.advice import how_to_read
 from fabric_tools.checks import for_phase
 from fabric_tools.checks.registry import NODE, SECTIONS, Check, Finding, Kind, unknown
 from fabric_tools.detect import choose_platform
@@ -20,7 +20,6 @@ from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
 from fabric_tools.parsers.reader import Facts, Missing, describe
 from fabric_tools.phases import BY_ID as PHASES
 from fabric_tools.phases import Phase
-from fabric_tools.probes import BY_ID as PROBES
 
 _EVIDENCE_CHARS = 200
 #: Clocks of a node and its controller may differ by this much before it is a finding.
@@ -298,7 +297,7 @@ def _verdict(item: Check, finding: Finding, facts: Facts) -> Verdict:
     if finding.status in (Status.PASS, Status.NOT_APPLICABLE):
         remedy = ""
     elif finding.status is Status.UNKNOWN and not finding.remedy:
-        remedy = _how_to_read(finding, facts.snapshot)
+        remedy = how_to_read(finding, facts.snapshot)
     else:
         remedy = finding.remedy or item.remedy
     return Verdict(
@@ -310,33 +309,6 @@ def _verdict(item: Check, finding: Finding, facts: Facts) -> Verdict:
         evidence=tuple(_quote(evidence, facts) for evidence in finding.evidence),
         remedy=remedy,
     )
-
-
-_REMEDIES = {
-    ProbeStatus.ABSENT: "install the tool on the node, or find out why the file is not there",
-    ProbeStatus.DENIED: "read the node as root (sudo)",
-    ProbeStatus.TIMEOUT: "the tool hangs, which is a finding: read dmesg for Xid 119 or 79, reboot",
-    ProbeStatus.CUT: "read it again; if it stays, run the command by hand and look at its size",
-    ProbeStatus.FAILED: "run the command by hand and read its error",
-    ProbeStatus.ERROR: "run the command by hand and read its error",
-}
-
-
-def _how_to_read(finding: Finding, snapshot: Snapshot) -> str:
-    """UNKNOWN asks for a better reading of the node, not for a repair of it."""
-    name = finding.evidence[0].probe if finding.evidence else ""
-    probe, result = PROBES.get(name), snapshot.probes.get(name)
-    if probe is None:
-        return ""
-    if "nvidia-smi said" in finding.actual:
-        return "nvidia-smi answered with an error: mend that first, see driver.answers"
-    if result is not None and result.status is not ProbeStatus.OK:
-        return _REMEDIES[result.status]
-    words = ["INTERFACE" if word == "{}" else word for word in probe.argv]
-    command = f"`{shlex.join(words)}`" if words else f"what fabric-collect.pyz reads: {probe.says}"
-    if probe.kind == "file":
-        command = f"the file {probe.argv[0]}"
-    return f"record the whole of {command}" + (f" as {probe.files[0]}" if probe.files else "")
 
 
 def _quote(evidence: Evidence, facts: Facts) -> Evidence:
