@@ -93,7 +93,7 @@ def decide_case(case: dict[str, Any], phase: Phase, folder: Path) -> Decision:
     """The gate of one case's node, judged among the other hosts of the case where it has any."""
     asked = [(reading_of(case, folder / "node"), question("node", phase, site=site_of(case)))]
     for number, edits in enumerate(case.get("fleet") or ()):
-        other = {"edit": edits}
+        other = {"edit": edits, "with": case.get("with")}
         name = f"other{number}"
         asked.append((reading_of(other, folder / name), question(name, phase)))
     return judge_fleet(asked)[0].decisions[0]

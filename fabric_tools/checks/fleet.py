@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from fabric_tools.checks.registry import Check, Finding, Kind, at, check, unknown
+from fabric_tools.models.fabric_ports import RdmaPorts
 from fabric_tools.models.facts import GpuInventory, KernelRelease
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
@@ -32,16 +33,18 @@ _TOLD: dict[str, Callable[[GpuInventory], str | None]] = {
 @check(
     "fleet.same_stack",
     phases=(Phase.DRIVER,),
-    title="this node has the driver, VBIOS, GPU, power limit and kernel of the others",
+    title="this node has the driver, firmware, power limit and kernel of the others",
     remedy="bring the odd node to what the others have; where there is no majority, decide first",
     kind=Kind.GROUP,
 )
 def same_stack(
     inventories: Mapping[str, GpuInventory | Missing],
     kernels: Mapping[str, KernelRelease | Missing],
+    nics: Mapping[str, RdmaPorts | Missing],
 ) -> Iterator[Finding]:
-    """Every value against what most of the nodes have. A node of another driver or VBIOS makes a
-    job slow or fail for all of them. Without a majority every node fails.
+    """Every value against what most of the nodes have. A node of another driver, VBIOS or NIC
+    firmware makes a job slow or fail for all of them. Without a majority every node fails. The
+    firmware of the NICs, by chip, is compared where any node tells it.
     """
     told: dict[str, dict[str, str | None]] = {}
     for host, inventory in inventories.items():
@@ -50,6 +53,10 @@ def same_stack(
         told[host] = {name: tell(inventory) for name, tell in _TOLD.items()}
         kernel = kernels[host]
         told[host]["kernel"] = None if isinstance(kernel, Missing) else kernel.release
+        told[host]["NIC firmware"] = _firmware(nics[host])
+    if not any(values["NIC firmware"] for values in told.values()):
+        for values in told.values():
+            del values["NIC firmware"]
     common = {name: _most([values[name] for values in told.values()]) for name in _names(told)}
     for host, inventory in inventories.items():
         if isinstance(inventory, Missing):
@@ -65,6 +72,12 @@ def same_stack(
         if len(told) < 2:
             status, actual = Status.UNKNOWN, f"{actual}; no other node could be read"
         yield Finding(host, status, expected, actual, (at(inventory),))
+
+
+def _firmware(nics: RdmaPorts | Missing) -> str | None:
+    if isinstance(nics, Missing):
+        return None
+    return _one_of({f"{p.device_type or 'NIC'} {p.firmware}" for p in nics.ports if p.firmware})
 
 
 def _names(told: dict[str, dict[str, str | None]]) -> list[str]:

@@ -36,6 +36,7 @@ class FabricPort(Model):
     device: str
     port: int
     device_type: str | None = None
+    firmware: str | None = None
     state: str | None = None
     physical_state: str | None = None
     active: bool | None = None

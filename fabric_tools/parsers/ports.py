@@ -71,6 +71,7 @@ def _ports(devices: Iterable[RdmaDevice]) -> list[FabricPort]:
             port=port.port,
             device_type=device.type
             or (f"MT{device.vendor_part_id}" if device.vendor_part_id else None),
+            firmware=device.firmware,
             state=port.state,
             physical_state=port.physical_state,
             active=_is_active(port.state, port.physical_state),

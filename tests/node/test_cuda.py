@@ -66,7 +66,7 @@ def test_it_does_not_start(
 def test_no_count_and_no_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = read(Library(0, 8, count_result=3, name=b""), monkeypatch, capsys)
+    found = read(Library(0, 8, result=3, name=b""), monkeypatch, capsys)
     assert found == {"code": 3, "devices": None, "name": ""}
 
 
@@ -81,8 +81,9 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", '{"code": 0, "name": "", "devices": null}', '{"code": "0", "name": "", "devices": 8}',
-     '{"code": 0, "name": "", "devices": 8', '{"code": 0, "name": "", "devices": 8, "x": 1}'],
+    ["", "{}", '{"code": 0, "name": "", "devices": null}',
+     '{"code": "0", "name": "", "devices": 8}', '{"code": 0, "name": "", "devices": 8',
+     '{"code": 0, "name": "", "devices": 8, "x": 1}'],
 )  # fmt: skip
 def test_an_answer_that_is_not_whole_is_refused(text: str) -> None:
     with pytest.raises(ParseError):
