@@ -121,8 +121,8 @@ def _too_few(spec: PlatformSpec, seen: Seen, site: HostVars) -> str:
     if spec.fabric.nvswitch_pci_id.value in seen.switches and not seen.virtual:
         return ""
     return (
-        f"{spec.id} has {number} GPUs, so this is another board or a part of one; declare "
-        f"gpu_count in the inventory, or {_DECLARE}"
+        f"{spec.id} has {number} GPUs, so this is another board or a part of one; say how many "
+        f"this host was given with --gpus N (gpu_count in the inventory), or {_DECLARE}"
     )
 
 

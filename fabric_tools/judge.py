@@ -184,8 +184,11 @@ def _not_measured(item: Check, case: _Case, cases: Sequence[_Case]) -> str:
         return "needs two hosts or more"
     if item.kind is Kind.ACTIVE:
         found = [facts.get(kind) for facts in case.facts for kind in item.facts]
-        if all(isinstance(fact, Missing) and not fact.recorded for fact in found):
-            return "needs a test under load, and none was recorded"
+        lost = [fact for fact in found if isinstance(fact, Missing) and not fact.recorded]
+        if len(lost) == len(found):
+            saved = any(fact.probe in case.reading.snapshot.probes for fact in lost)
+            other = ": what was saved is another test, judged by another check"
+            return f"needs a test under load{other if saved else ', and none was recorded'}"
     return ""
 
 
@@ -208,8 +211,9 @@ def _untold(phase: Phase, checks: Sequence[Check], case: _Case) -> Decision:
         status=Status.UNKNOWN,
         expected="a known platform",
         actual=case.choice.why,
-        remedy="record `nvidia-smi -q -x` as nvidia_smi_q.xml or `lspci -D -nn -vv` as lspci.txt; "
-        "name the platform with --platform, or add a platform file for this machine",
+        remedy="a virtual machine, a part of a board, or cards: --gpus N (inventory: gpu_count); "
+        "no GPU seen: record `nvidia-smi -q -x` as nvidia_smi_q.xml or `lspci -D -nn -vv` as "
+        "lspci.txt; else --platform ID, or a platform file for this machine",
     )
     reasons = [f"failed: {', '.join(dict.fromkeys(failed))}"] if failed else []
     return Decision(

@@ -143,7 +143,7 @@ PROBES: Tuple[Probe, ...] = (
     Probe(
         "dpkg", "command",
         ("dpkg-query", "-W", "-f",
-         "${db:Status-Abbrev} ${binary:Package} ${Version} ${Architecture}\n",
+         "${db:Status-Abbrev} ${binary:Package} ${Version} ${Architecture}\\n",
          "*nvidia*", "libnvsdm*", "nvlsm*"),
         15.0, 4 * MIB,
         "driver packages of Debian and Ubuntu",

@@ -95,8 +95,20 @@ def decide_case(case: dict[str, Any], phase: Phase, folder: Path) -> Decision:
     for number, edits in enumerate(case.get("fleet") or ()):
         other = {"edit": edits, "with": case.get("with")}
         name = f"other{number}"
-        asked.append((reading_of(other, folder / name), question(name, phase)))
+        asked.append((other_node(reading_of(other, folder / name), number), question(name, phase)))
     return judge_fleet(asked)[0].decisions[0]
+
+
+def other_node(reading: Reading | Snapshot, number: int = 0) -> Reading:
+    """The same node with other GPUs: every UUID is another one."""
+    snapshot = reading.snapshot if isinstance(reading, Reading) else reading
+    probes = {
+        name: result.model_copy(
+            update={"stdout": result.stdout.replace("GPU-0000000", f"GPU-{number + 1:07}")}
+        )
+        for name, result in snapshot.probes.items()
+    }
+    return Reading(snapshot.model_copy(update={"probes": probes}))
 
 
 def site_of(case: dict[str, Any]) -> HostVars:

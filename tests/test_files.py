@@ -463,14 +463,21 @@ def test_several_hosts_are_compared(tmp_path: Path) -> None:
 
     shutil.copytree(HEALTHY, tmp_path / "b")
     (tmp_path / "b" / "kernel_release.txt").write_text("6.8.0-1-generic\n")
+    for name in ("nvidia_smi_q.xml", "nvlink.txt", "nvlink_errors.txt"):
+        path = tmp_path / "b" / name
+        path.write_text(path.read_text().replace("GPU-0000000", "GPU-0000009"))
     args = ("--snapshot", str(HEALTHY), "--snapshot", str(tmp_path / "b"), "--format", "json")
     found = json.loads(cli("validate", "driver", *args).stdout)
     assert found["exit_code"] == 1
-    for host in found["hosts"]:
+    for host, other in zip(found["hosts"], ("6.8.0-1-generic", "5.15.0-124-generic"), strict=True):
         verdicts = host["decisions"][0]["verdicts"]
-        assert [v["status"] for v in verdicts if v["check"] == "fleet.same_stack"] == ["fail"]
+        (mine,) = [v for v in verdicts if v["check"] == "fleet.same_stack"]
+        assert mine["status"] == "fail" and other in mine["actual"]
+        assert mine["evidence"][0]["probe"] == "kernel_release"
     same = cli("validate", "driver", "--snapshot", str(HEALTHY), "--snapshot", str(HEALTHY))
-    assert same.returncode == 0 and b"healthy (2)" in same.stdout
+    assert same.returncode == 3 and b"the same GPUs as healthy (2)" in same.stdout
+    for option in ("--name", "--before"):
+        refused(cli("validate", "driver", *args[:4], option, str(HEALTHY)), "about one host")
 
 
 def test_an_earlier_reading(tmp_path: Path) -> None:

@@ -62,16 +62,57 @@ def same_stack(
         if isinstance(inventory, Missing):
             yield unknown(host, inventory, "the same as the others")
             continue
-        mine = told[host]
-        odd = [n for n, value in mine.items() if value is not None and value != common[n]]
-        lost = [n for n, value in mine.items() if value is None]
-        shown = odd or lost or list(mine)
-        expected = ", ".join(f"{n} {common[n] or 'one for all'}" for n in shown)
-        actual = ", ".join(f"{n} {mine[n] or 'not told'}" for n in shown)
-        status = Status.FAIL if odd else Status.UNKNOWN if lost else Status.PASS
-        if len(told) < 2:
-            status, actual = Status.UNKNOWN, f"{actual}; no other node could be read"
-        yield Finding(host, status, expected, actual, (at(inventory),))
+        twin = _twin(host, inventory, inventories)
+        if twin:
+            why = f"the same GPUs as {twin}: one node, given twice"
+            yield Finding(host, Status.UNKNOWN, "another node", why, (at(inventory),), _TWICE)
+            continue
+        yield _compared(host, told, common, inventory, kernels[host])
+
+
+_TWICE = "give each node once"
+
+
+def _twin(
+    host: str, inventory: GpuInventory, inventories: Mapping[str, GpuInventory | Missing]
+) -> str:
+    """Another host of the list that has GPUs of this one, or ""."""
+    mine = {gpu.uuid for gpu in inventory.gpus if gpu.uuid}
+    for other, found in inventories.items():
+        if other == host or isinstance(found, Missing):
+            continue
+        if mine & {gpu.uuid for gpu in found.gpus}:
+            return other
+    return ""
+
+
+def _compared(
+    host: str,
+    told: dict[str, dict[str, str | None]],
+    common: dict[str, str | None],
+    inventory: GpuInventory,
+    kernel: KernelRelease | Missing,
+) -> Finding:
+    mine = told[host]
+    odd = [n for n, value in mine.items() if value is not None and value != common[n]]
+    lost = [n for n, value in mine.items() if value is None]
+    shown = odd or lost or list(mine)
+    expected = ", ".join(f"{n} {common[n] or 'one for all'}" for n in shown)
+    actual = ", ".join(f"{n} {mine[n] or 'not told'}" for n in shown)
+    split = [n for n in odd if common[n] is None]
+    if split:  # no majority: who has what
+        actual += "; " + "; ".join(
+            f"{other}: " + ", ".join(f"{n} {values[n] or 'not told'}" for n in split)
+            for other, values in list(told.items())[:6]
+            if other != host
+        )
+    status = Status.FAIL if odd else Status.UNKNOWN if lost else Status.PASS
+    if len(told) < 2:
+        status, actual = Status.UNKNOWN, f"{actual}; no other node could be read"
+    here = (
+        (at(kernel, kernel.line),) if isinstance(kernel, KernelRelease) and "kernel" in odd else ()
+    )
+    return Finding(host, status, expected, actual, (*here, at(inventory)))
 
 
 def _firmware(nics: RdmaPorts | Missing) -> str | None:

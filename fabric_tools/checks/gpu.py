@@ -29,7 +29,9 @@ def each(
     """One finding for each GPU the platform lists; a GPU that is not there cannot be judged."""
     for index in range(want.number):
         if index >= len(inventory.gpus):
-            actual, remedy = "not listed by nvidia-smi", "find the lost GPU first: see gpu.count"
+            there = f"{len(inventory.gpus)} of {want.number} are there"
+            actual = f"no GPU has this number: {there}, and numbers close up over a lost one"
+            remedy = "which one is lost: see gpu.count and pci.gpu_count"
             yield Finding(gpu(index), Status.UNKNOWN, expected, actual, (at(inventory),), remedy)
             continue
         facts = inventory.gpus[index]

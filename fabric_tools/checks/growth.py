@@ -40,37 +40,41 @@ def nvlink_growth(before: NvlinkErrors, after: NvlinkErrors, gpus: GpuSpec) -> I
             actual = "not in both readings"
             yield Finding(gpu(index), Status.UNKNOWN, expected, actual, (at(after),), _LOST)
             continue
-        status, actual = _grown(old, new)
+        status, actual, line = _grown(old, new)
         if not (before.complete and after.complete) and status is Status.PASS:
-            status, actual = Status.UNKNOWN, "a reading is cut"
+            status, actual, line = Status.UNKNOWN, "a reading is cut", new.line
         remedy = _LOST if status is Status.UNKNOWN else ""
-        yield Finding(gpu(index), status, expected, actual, (at(after, new.line),), remedy)
+        yield Finding(gpu(index), status, expected, actual, (at(after, line),), remedy)
 
 
-def _grown(old: NvlinkErrorGpu, new: NvlinkErrorGpu) -> tuple[Status, str]:
+def _grown(old: NvlinkErrorGpu, new: NvlinkErrorGpu) -> tuple[Status, str, int]:
+    """What the pair says, in words, and the line of the later reading that shows it."""
     if old.uuid != new.uuid:
-        return Status.UNKNOWN, "another GPU stands at this index now"
+        return Status.UNKNOWN, "another GPU stands at this index now", new.line
     links = {link.index: link.counts for link in old.links}
     if links.keys() != {link.index for link in new.links}:
-        return Status.UNKNOWN, "the two readings show different links"
-    grown: list[tuple[str, str]] = []
+        return Status.UNKNOWN, "the two readings show different links", new.line
+    grown: list[tuple[str, str, int]] = []
     for link in new.links:
         earlier = links[link.index]
         for name in sorted(link.counts.keys() | earlier.keys()):
             first, second = earlier.get(name), link.counts.get(name)
             if first is None or second is None:
                 if first is not second:
-                    return Status.UNKNOWN, f"link {link.index}: {name} is in one reading only"
+                    why = f"link {link.index}: {name} is in one reading only"
+                    return Status.UNKNOWN, why, link.line
                 continue
             if second < first:
-                return Status.UNKNOWN, f"link {link.index}: {name} was reset between the readings"
+                why = f"link {link.index}: {name} fell from {first} to {second}: reset between the "
+                return Status.UNKNOWN, f"{why}readings, or they are swapped", link.line
             if second > first:
-                grown.append((name, f"link {link.index} {name} +{second - first}"))
+                grown.append((name, f"link {link.index} {name} {first} -> {second}", link.line))
     if not grown:
-        return Status.PASS, f"{len(new.links)} links, none grew"
-    bad = any("recovery" in name.lower() for name, _ in grown)
-    shown = ", ".join(text for _, text in grown[:4]) + (" ..." if len(grown) > 4 else "")
-    return Status.FAIL if bad else Status.WARN, shown
+        return Status.PASS, f"{len(new.links)} links, none grew", new.line
+    bad = [item for item in grown if "recovery" in item[0].lower()]
+    first_shown = bad + [item for item in grown if item not in bad]
+    shown = ", ".join(text for _, text, _ in first_shown[:4]) + (" ..." if len(grown) > 4 else "")
+    return Status.FAIL if bad else Status.WARN, shown, first_shown[0][2]
 
 
 @check(
@@ -119,7 +123,7 @@ def _counted(pairs: dict[str, tuple[int | None, int | None]]) -> tuple[Status, s
     grown = {name: b - a for name, (a, b) in told.items() if b > a}
     if not grown:
         return Status.PASS, "none grew"
-    actual = ", ".join(f"{name} +{number}" for name, number in grown.items())
+    actual = ", ".join(f"{name} {told[name][0]} -> {told[name][1]}" for name in grown)
     return (Status.WARN if set(grown) == {"correctable"} else Status.FAIL), actual
 
 

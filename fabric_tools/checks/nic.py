@@ -128,8 +128,9 @@ def _count(found: RdmaPorts, spec: Target) -> Finding:
     "nic.link_layer",
     phases=(Phase.ROCE,),
     title="the ports have the link layer of the site's fabric",
-    remedy="`mlxconfig -d DEV set LINK_TYPE_P1=2` for Ethernet (1: InfiniBand), then power cycle; "
-    "or the inventory is wrong: profile.fabric",
+    remedy="first make sure which fabric this site has, and declare it (inventory: profile.fabric; "
+    "RoCE is assumed); then `mlxconfig -d DEV set LINK_TYPE_P1=2` for Ethernet (1: InfiniBand) and "
+    "a power cycle",
     subjects=every_rail,
     not_applicable=no_fabric,
 )

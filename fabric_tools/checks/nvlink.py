@@ -137,7 +137,8 @@ def links(status: NvlinkStatus, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Fin
     for index in range(gpus.number):
         found = next((item for item in status.gpus if item.index == index), None)
         if found is None:
-            yield Finding(gpu(index), Status.UNKNOWN, expected, "not listed", (at(status),), _LOST)
+            actual = "no GPU has this number; numbers close up over a lost one"
+            yield Finding(gpu(index), Status.UNKNOWN, expected, actual, (at(status),), _LOST)
             continue
         yield _links(status, found, want, expected)
 

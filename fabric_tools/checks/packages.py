@@ -91,8 +91,10 @@ def packages(
     assert not isinstance(installed, Missing)
     found = [p for p in installed.packages if p.installed is not False and _is_of_driver(p)]
     if not found:
-        remedy = "if the driver was installed from a runfile, nothing holds its version"
-        actual = "no driver package is installed"
+        remedy = (
+            "record the whole list; if the driver came from a runfile, nothing holds its version"
+        )
+        actual = "no driver package is installed, or the list is not whole"
         yield Finding(NODE, Status.WARN, "one version", actual, (at(installed),), remedy)
         return
     runs = None if isinstance(module, Missing) else module.version

@@ -35,11 +35,14 @@ def register(app: typer.Typer) -> None:
 
 def explain(check: Annotated[str, typer.Argument(metavar="CHECK")]) -> int:
     """Say what a check looks at, why, what it needs and what to do when it fails."""
+    import difflib
+
     from fabric_tools.checks import BY_ID
     from fabric_tools.report.reference import explain_check
 
     if check not in BY_ID:
-        near = [name for name in BY_ID if check.rpartition(".")[2] in name] or list(BY_ID)
+        near = difflib.get_close_matches(check, BY_ID, n=6, cutoff=0.5)
+        near = near or [name for name in BY_ID if check.rpartition(".")[2] in name] or list(BY_ID)
         raise UsageError(f"no check {check!r}; did you mean {', '.join(near[:6])}")
     print(explain_check(BY_ID[check]))
     return 0

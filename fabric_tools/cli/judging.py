@@ -75,6 +75,7 @@ def judge_and_print(
             site=site,
             waivers=waivers,
         )
+        _earlier(before, reading.snapshot)
         asked.append((replace(reading, before=before), question))
     hosts = judge_fleet(_named_apart(asked))
     code = worst([Exit(decision.exit_code) for host in hosts for decision in host.decisions])
@@ -114,6 +115,15 @@ def _named_apart(asked: list[tuple[Reading, Question]]) -> list[tuple[Reading, Q
             question = replace(question, host=f"{question.host} ({seen[question.host]})")
         found.append((reading, question))
     return found
+
+
+def _earlier(before: Snapshot | None, now: Snapshot) -> None:
+    """Raises ``UsageError`` where the reading before is not one before."""
+    if before is None or before.started_at is None or now.started_at is None:
+        return
+    if before.started_at >= now.started_at:
+        taken = f"{before.started_at:%Y-%m-%d %H:%M:%S}"
+        raise UsageError(f"taken at {taken}, which is not before the other", where="--before")
 
 
 def _before(path: Path | None) -> Snapshot | None:

@@ -100,8 +100,14 @@ def validate(
     """
     from fabric_tools.cli.judging import Request, judge_and_print
 
-    if before is not None and len(snapshot or []) > 1:
-        raise UsageError("--before is about one host", where="validate")
+    if len(snapshot or []) > 1:
+        for option, given in (
+            ("--before", before),
+            ("--name", name),
+            ("--break-glass", break_glass),
+        ):
+            if given:
+                raise UsageError(f"{option} is about one host", where="validate")
     if sum((bool(snapshot), host is not None, local)) != 1:
         raise UsageError("give one of --snapshot, --host or --local", where="validate")
     request = Request(

@@ -34,6 +34,8 @@ _STATUS = re.compile(
     r"\b(install|hold|deinstall|purge|unknown) (ok|reinstreq) (installed|config-files"
     r"|half-installed|unpacked|half-configured|triggers-awaited|triggers-pending|not-installed)\b"
 )
+#: A second package on the line: what was saved without its line ends is not the list.
+_SECOND = re.compile(r"\s[uihrp][ncHUFWti]R? +[a-z0-9][a-z0-9+.-]+(?::\w+)? +\d\S*")
 _WANTED = {"install": "i", "hold": "h", "deinstall": "r", "purge": "p", "unknown": "u"}
 _REACHED = {
     "installed": "i", "config-files": "c", "half-installed": "H", "unpacked": "U",
@@ -116,6 +118,8 @@ def parse_dpkg(text: str) -> Packages:
             continue
         if _HEADING.match(line):
             continue
+        if _SECOND.search(line):
+            raise ParseError(PROBE, number, "several packages on one line: saved without line ends")
         if match := _LISTED.match(line):
             arch = match[3] or (None if match[5] == "<none>" else match[5])
             found = _package(number, match[2], arch, match[4], match[1].strip())

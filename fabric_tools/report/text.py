@@ -128,6 +128,9 @@ def closing(decision: Decision) -> str:
     if decision.open:
         checks = {verdict.check for verdict in decision.verdicts}
         waived = {verdict.check for verdict in decision.verdicts if verdict.waived_by}
+        if decision.verdicts and all(v.status is Status.NOT_APPLICABLE for v in decision.verdicts):
+            why = decision.verdicts[0].actual
+            return printable(f"{decision.phase}: OPEN, nothing applies here: {why}")
         warned = {v.check for v in decision.verdicts if v.status is Status.WARN}
         what = "OPEN (passive part, nothing measured under load)"
         text = (

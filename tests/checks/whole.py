@@ -9,7 +9,7 @@ from fabric_tools.judge import Reading, judge
 from fabric_tools.models.report import Decision
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.phases import Phase
-from tests.cases_runner import CASES, CORPUS, ROOT, load, question, site_of, snapshot_of
+from tests.cases_runner import CASES, CORPUS, ROOT, load, other_node, question, site_of, snapshot_of
 
 JUDGED = tuple(phase for phase in Phase if for_phase(phase))
 
@@ -53,6 +53,6 @@ def decided(whole: Snapshot, snapshot: Snapshot) -> dict[Phase, Decision]:
     report = judge(
         Reading(snapshot, before=whole),
         question("node", *JUDGED, site=SITE),
-        among=[(whole, question("other", *JUDGED, site=SITE))],
+        among=[(other_node(whole), question("other", *JUDGED, site=SITE))],
     )
     return dict(zip(JUDGED, report.decisions, strict=True))

@@ -16,10 +16,8 @@ from fabric_tools.parsers.cuda_init import parse_cuda_init
 class Library:
     """What the reader calls of libcuda.so.1."""
 
-    def __init__(
-        self, init: int, count: int = 8, count_result: int = 0, name: bytes = b"N"
-    ) -> None:
-        self._init, self._count, self._result, self._name = init, count, count_result, name
+    def __init__(self, init: int, count: int = 8, result: int = 0, name: bytes = b"N") -> None:
+        self._init, self._count, self._result, self._name = init, count, result, name
 
     def cuInit(self, flags: int) -> int:
         assert flags == 0
