@@ -121,8 +121,8 @@ def _too_few(spec: PlatformSpec, seen: Seen, site: HostVars) -> str:
     if spec.fabric.nvswitch_pci_id.value in seen.switches and not seen.virtual:
         return ""
     return (
-        f"{spec.id} has {number} GPUs, so this is another board or a part of one; say how many "
-        f"this host was given with --gpus N (gpu_count in the inventory), or {_DECLARE}"
+        f"{spec.id} has {number} GPUs, so this is a smaller board, which needs a platform file of "
+        f"its own, or a virtual machine with a part of one: say --gpus N (inventory: gpu_count)"
     )
 
 
@@ -131,7 +131,7 @@ def _alike(fits: list[PlatformSpec]) -> bool:
 
     The NICs of a chassis are left out: the file without them asks the inventory.
     """
-    sections = {"gpu", "nvlink", "fabric", "driver", "os"}
+    sections = {"gpu", "nvlink", "fabric", "driver", "nccl", "os"}
     values = [spec.model_dump(include=sections, mode="json") for spec in fits]
     return all(_values(item) == _values(values[0]) for item in values)
 
@@ -155,9 +155,21 @@ def _target(spec: PlatformSpec, seen: Seen, site: HostVars) -> tuple[Target | No
     if site.model_fields_set - {"waivers", "schema_version"}:
         given = given.model_copy(update={"source": "inventory"})
     target = Target(**sections, site=given)
-    if number == spec.gpu.count.value:
-        return target, ""
-    return _part_of(target, number), ""
+    if number != spec.gpu.count.value:
+        target = _part_of(target, number)
+    if site.fabric_manager == "elsewhere":
+        target = _switched_elsewhere(target, "inventory: fabric_manager is elsewhere")
+    return target, ""
+
+
+def _switched_elsewhere(target: Target, why: str) -> Target:
+    """NVSwitches and their manager belong to the host of this virtual machine."""
+    none: dict[str, object] = {
+        "manager": Sourced(value=False, source=why),
+        "subnet_manager": Sourced(value=False, source=why),
+        "nvswitch_count": Sourced(value=0, source=why),
+    }
+    return target.model_copy(update={"fabric": target.fabric.model_copy(update=none)})
 
 
 def _part_of(target: Target, number: int) -> Target:
@@ -166,13 +178,12 @@ def _part_of(target: Target, number: int) -> Target:
     count: Sourced[int | None] = Sourced(value=number, source="inventory: gpu_count")
     update: dict[str, object] = {"gpu": target.gpu.model_copy(update={"count": count})}
     if target.gpu.count.value is not None and number < target.gpu.count.value:
-        none: dict[str, object] = {
-            "manager": Sourced(value=False, source=f"{why}; the manager runs outside"),
-            "subnet_manager": Sourced(value=False, source=why),
-            "nvswitch_count": Sourced(value=0, source=why),
-        }
-        update["fabric"] = target.fabric.model_copy(update=none)
+        target = _switched_elsewhere(target, f"{why}; the manager runs outside")
     if number == 1:
+        alone: dict[str, object] = {
+            "reports_state": Sourced(value=False, source=f"{why}; it may not be in the fabric")
+        }
+        update["fabric"] = target.fabric.model_copy(update=alone)
         mesh: dict[str, object] = {
             "mesh": Sourced(value="none", source=f"one GPU has no mesh; {why}"),
             "links_per_gpu": Sourced(value=0, source=why),

@@ -168,6 +168,18 @@ def _is_skipped(item: Check, skipped: Sequence[str]) -> bool:
     return any(text.startswith(f"{item.id}:") for text in skipped)
 
 
+def _fleet(case: _Case, cases: Sequence[_Case]) -> list[_Case]:
+    """The hosts that this one is compared with: of its platform, and no moments of one node."""
+    if case.target is None or case.reading.moment:
+        return [case]
+    return [
+        each
+        for each in cases
+        if each is case
+        or (each.target and each.target.id == case.target.id and not each.reading.moment)
+    ]
+
+
 def _subjects(item: Check, target: Target | None) -> tuple[str, ...]:
     """Whom the check must speak of; one that does not apply may have nobody (pairs of one GPU)."""
     if target is None:
@@ -180,8 +192,8 @@ def _not_measured(item: Check, case: _Case, cases: Sequence[_Case]) -> str:
     """Why a check that needs more than one reading of one node has nothing to judge, or ""."""
     if item.kind is Kind.DELTA and case.before is None:
         return "needs an earlier reading (--before)"
-    if item.kind is Kind.GROUP and len(cases) < 2:
-        return "needs two hosts or more"
+    if item.kind is Kind.GROUP and len(_fleet(case, cases)) < 2:
+        return "needs two hosts or more of this platform"
     if item.kind is Kind.ACTIVE:
         found = [facts.get(kind) for facts in case.facts for kind in item.facts]
         lost = [fact for fact in found if isinstance(fact, Missing) and not fact.recorded]
@@ -284,7 +296,10 @@ def _arguments(
         elif parameter.kind in SECTIONS:
             value = getattr(case.target, SECTIONS[parameter.kind])
         elif item.kind is Kind.GROUP:
-            value = {each.question.host: each.facts[0].get(parameter.kind) for each in cases}
+            value = {
+                each.question.host: each.facts[0].get(parameter.kind)
+                for each in _fleet(case, cases)
+            }
         else:
             source = case.before if parameter.before else facts
             assert source is not None

@@ -147,7 +147,7 @@ def test_not_applicable_only_because_the_platform_file_says_so() -> None:
     }
     assert set(skipped) == {
         "pci.nvswitch_count", "fabric.manager", "fabric.state", "nvlink.full_mesh",
-        "nvlink.links", "gpu.row_remap", "kernel.sxid", "fabric.log", "nvlink.error_growth",
+        "nvlink.links", "kernel.sxid", "fabric.log", "nvlink.error_growth",
     }  # fmt: skip
     assert all("(test)" in why for why in skipped.values())
     target = Target(**{n: getattr(PLATFORMS["dgx-h100"], n) for n in PlatformSpec.model_fields})

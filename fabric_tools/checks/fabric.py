@@ -176,7 +176,8 @@ def registration(
     manager that is dead is remembered, not true. A GPU without a fabric (N/A) waits for none.
     """
     expected = "no GPU In Progress or unhealthy"
-    blocks = [b for b in states.blocks if spec is None or b.gpu is None]
+    told = spec is not None and spec.fabric.reports_state.value
+    blocks = [b for b in states.blocks if not told or b.gpu is None]
     if states.blocks and not blocks:
         actual = "every GPU is judged by fabric.state"
         yield Finding(NODE, Status.PASS, expected, actual, (at(states, states.blocks[0].line),))

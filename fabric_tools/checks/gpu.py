@@ -119,11 +119,13 @@ def _short(bus_id: str) -> str:
     subjects=every_gpu,
 )
 def identity(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
-    """Product name and PCI id must be one of the platform file's, the same for all GPUs; every UUID
-    must be there once.
+    """Product name and PCI id must be one of the platform file's, and with the VBIOS the same for
+    all GPUs; every UUID must be there once.
     """
     uuids = Counter(g.uuid for g in inventory.gpus)
     kinds = Counter(g.pci_device_id for g in inventory.gpus if g.pci_device_id in want.models.value)
+    boards = Counter(g.vbios_version for g in inventory.gpus if g.vbios_version)
+    usual = [board for board, number in boards.items() if number * 2 > sum(boards.values())]
     common = [kind for kind, number in kinds.items() if number * 2 > sum(kinds.values())]
 
     def judge(facts: GpuFacts) -> Judgement:
@@ -137,6 +139,9 @@ def identity(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         good = want.models.value.get(facts.pci_device_id) == facts.product
         if good and facts.pci_device_id not in common:
             return Status.FAIL, f"{actual}; most of this node are another model", ""
+        if good and facts.vbios_version and facts.vbios_version not in usual:
+            why = f"VBIOS {facts.vbios_version}, most of this node have another"
+            return Status.FAIL, f"{actual}; {why}", "flash one VBIOS on all GPUs of the node"
         return Status.PASS if good else Status.FAIL, actual, ""
 
     expected = " or ".join(f"{name} ({pci})" for pci, name in want.models.value.items())

@@ -57,8 +57,11 @@ def pcie(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         gen, width = facts.pcie_gen_max, facts.pcie_width_current
         if gen is None or width is None:
             return Status.UNKNOWN, "link not reported", ""
-        good = gen == want.pcie_gen.value and width == want.pcie_width.value
-        return Status.PASS if good else Status.FAIL, f"at most gen {gen}, now x{width}", ""
+        actual = f"at most gen {gen}, now x{width}"
+        if width != want.pcie_width.value:
+            return want.pcie_width.differs, actual, ""
+        good = gen == want.pcie_gen.value
+        return Status.PASS if good else want.pcie_gen.differs, actual, ""
 
     expected = f"gen {want.pcie_gen.value}, x{want.pcie_width.value}"
     yield from each(inventory, want, expected, judge)
@@ -116,8 +119,10 @@ def power_limit(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         now, default = facts.power_limit_w, facts.power_default_w
         if now is None or default is None:
             return Status.UNKNOWN, "limit not reported", ""
-        good = now == default and default in watts
-        return Status.PASS if good else Status.FAIL, f"{now:g} W, default {default:g} W", ""
+        actual = f"{now:g} W, default {default:g} W"
+        if now != default:
+            return Status.FAIL, actual, ""
+        return Status.PASS if default in watts else want.power_limit_w.differs, actual, ""
 
     yield from each(inventory, want, expected, judge)
 

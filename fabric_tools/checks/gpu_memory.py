@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from fabric_tools.checks.gpu import Judgement, each
 from fabric_tools.checks.registry import Check, Finding, check, every_gpu
 from fabric_tools.models.facts import GpuFacts, GpuInventory
-from fabric_tools.models.platform import GpuSpec, Target
+from fabric_tools.models.platform import GpuSpec
 from fabric_tools.models.verdict import Status
 from fabric_tools.phases import Phase
 
 #: More remapped rows than a GPU has spares for. Azure NHC and oci-hpc use the same bound.
 REMAP_UNCORRECTABLE_MAX = 512
+#: Retired pages from which NVIDIA's dynamic page retirement calls for an RMA.
+RETIRED_PAGES_MAX = 60
 
 
 @check(
@@ -67,24 +69,23 @@ def ecc_errors(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     yield from each(inventory, want, "volatile uncorrectable 0", judge)
 
 
-def _no_remap(spec: Target) -> str:
-    remap = spec.gpu.row_remap
-    return "" if remap.value else f"no row remapping on this GPU ({remap.source})"
-
-
 @check(
     "gpu.row_remap",
     phases=(Phase.DRIVER,),
-    title="no row remap is pending or has failed",
+    title="no row remap (before Ampere: page retirement) is pending or has failed",
     remedy="pending: drain and reset the GPU; failed: replace it (RMA)",
     subjects=every_gpu,
-    not_applicable=_no_remap,
 )
 def row_remap(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     """A pending remap takes effect at the next GPU reset; a failed one means no spare row is left.
 
-    Remapped rows by themselves are normal for a card's life, up to 512 uncorrectable ones.
+    Remapped rows by themselves are normal for a card's life, up to 512 uncorrectable ones. GPUs
+    before Ampere take whole pages out of use instead: up to 64, of which 60 are reason for an RMA
+    (NVIDIA dynamic page retirement).
     """
+    if not want.row_remap.value:
+        yield from each(inventory, want, "pending No, fewer than 60 pages", _retired)
+        return
 
     def judge(facts: GpuFacts) -> Judgement:
         pending, failure = facts.remap_pending, facts.remap_failure
@@ -99,6 +100,18 @@ def row_remap(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         return Status.FAIL if rows > REMAP_UNCORRECTABLE_MAX else Status.PASS, actual, ""
 
     yield from each(inventory, want, "pending No, failed No", judge)
+
+
+def _retired(facts: GpuFacts) -> Judgement:
+    pages, pending = facts.retired_pages, facts.retired_pending
+    actual = f"{pages} pages retired, pending {pending}"
+    if pending == "Yes":
+        return Status.FAIL, actual, "drain and reset the GPU, then look again"
+    if pages is None or pending != "No":
+        return Status.UNKNOWN, actual, ""
+    if pages >= RETIRED_PAGES_MAX:
+        return Status.FAIL, actual, "replace the GPU (RMA)"
+    return Status.PASS, actual, ""
 
 
 CHECKS: tuple[Check, ...] = (ecc_mode, ecc_errors, row_remap)

@@ -112,8 +112,12 @@ def _count(found: RdmaPorts, spec: Target) -> Finding:
     expected = f"{count} ports active at {speed} Gb/s, {layer}"
     fit = [p for p in active if p.link_layer in (layer, None) and at_speed(p, speed) is not False]
     sure = [port for port in fit if port.link_layer == layer and at_speed(port, speed)]
-    if len(sure) >= count:
+    if len(sure) >= count and not dead and not silent:
         return Finding(NODE, Status.PASS, expected, actual, evidence(found, *sure))
+    if len(sure) >= count:
+        # One that is down may be a compute port, and one that is up a spare or a storage port.
+        actual += "; which of them are compute ports is not declared"
+        return Finding(NODE, Status.UNKNOWN, expected, actual, proof, DECLARE)
     wrong = [port for port in active if port not in fit]
     if wrong:
         shown = ", ".join(
@@ -242,8 +246,12 @@ def _rates(found: RdmaPorts, spec: Target) -> Finding:
     slow = [port for port in active if at_speed(port, want) is False]
     expected = f"{count} ports at {want} Gb/s"
     proof = evidence(found, *(slow or active))
+    others = [port for port in candidates(found, spec) if port not in fast]
     if len(fast) >= count:
-        return Finding(NODE, Status.PASS, expected, shown, evidence(found, *fast))
+        status = Status.UNKNOWN if others else Status.PASS
+        remedy = DECLARE if others else ""
+        shown += f"; not at it: {listed(others)}" if others else ""
+        return Finding(NODE, status, expected, shown, evidence(found, *(others or fast)), remedy)
     if len(fast) + len(slow) < len(active):
         remedy = "record `ibstat`: it tells the rate"
         return Finding(NODE, Status.UNKNOWN, expected, shown, proof, remedy)

@@ -41,6 +41,10 @@ def supported(
         version, flavour, evidence = told, None, at(rosters)
     else:
         version, flavour, evidence = module.version, module.flavour, at(module, module.line)
+    bad = want.versions_bad.value if want.versions_bad else {}
+    if version in bad:
+        yield Finding(NODE, Status.FAIL, expected, f"{version}: {bad[version]}", (evidence,))
+        return
     parts = _numbers(version)
     good = parts >= _numbers(least) and (high is None or parts[0] <= high)
     good = good and (flavour is None or flavour in want.modules.value)

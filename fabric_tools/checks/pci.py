@@ -147,12 +147,14 @@ def _link(
         return Finding(subject, Status.UNKNOWN, expected, f"{device.bus_id}: {why}", evidence)
     actual = f"{device.bus_id}: capable of {device.link_cap_gt_s:g} GT/s "
     actual += f"x{device.link_cap_width}, now x{device.link_sta_width}"
-    good = (
-        device.link_cap_gt_s == want.pcie_gt_s.value
-        and device.link_cap_width == want.pcie_width.value
-        and device.link_sta_width == want.pcie_width.value
-    )
-    return Finding(subject, Status.PASS if good else Status.FAIL, expected, actual, evidence)
+    status = Status.PASS
+    if device.link_cap_gt_s != want.pcie_gt_s.value:
+        status = want.pcie_gen.differs
+    if {device.link_cap_width, device.link_sta_width} != {want.pcie_width.value}:
+        status = want.pcie_width.differs
+    if (device.link_sta_width or 0) < (device.link_cap_width or 0):
+        status = Status.FAIL
+    return Finding(subject, status, expected, actual, evidence)
 
 
 CHECKS: tuple[Check, ...] = (gpu_count, nvswitch_count, gpu_link)

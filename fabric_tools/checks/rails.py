@@ -72,7 +72,9 @@ def is_bridge(port: FabricPort, spec: Target) -> bool:
         spec.fabric.subnet_manager.value
         and port.device_type == _BRIDGE_CHIP
         and port.link_layer == "InfiniBand"
-        and (port.rate_gbits_s is None or port.rate_gbits_s < _BRIDGE_GBITS_S)
+        and port.active is True  # one that is down may be a compute port without its cable
+        and port.rate_gbits_s is not None
+        and port.rate_gbits_s < _BRIDGE_GBITS_S
     )
 
 
@@ -207,11 +209,12 @@ def _whole_node(
     bad, unsure = by_status[Status.FAIL], by_status[Status.UNKNOWN]
     odd, good = by_status[Status.WARN], by_status[Status.PASS]
     fine = len(good) + len(odd)
-    enough = fine >= count if count is not None else not bad and not unsure
+    # A bad one may be a compute NIC, and a good one a spare: without rails nobody can tell.
+    enough = (count is None or fine >= count) and not bad and not unsure
     remedy = ""
     if enough:
         status, shown = (Status.WARN, odd) if odd else (Status.PASS, good)
-    elif bad and (count is not None or not (fine or unsure)):
+    elif bad and ((count is not None and fine < count) or not (fine or unsure)):
         status, shown = Status.FAIL, bad
     else:
         status, shown = Status.UNKNOWN, bad or unsure or good

@@ -115,7 +115,8 @@ def rails(topo: Topology, ports: RdmaPorts | Missing, spec: Target) -> Iterator[
 
     Unlike between GPUs, PIX is what you want here: GPUDirect then stays inside the PCIe switch.
     Only SYS means that every NIC is on the other socket: the wrong rail. NICn is the tool's number;
-    the legend says which RDMA device it is. Without rails every NIC but bonds counts.
+    the legend says which RDMA device it is. Without rails every NIC but bonds counts. Where the
+    site has fewer rails than GPUs, those without one are a warning.
     """
     expected = "PIX or PXB to a compute NIC"
     names, lost = _nic_columns(topo, ports, spec)
@@ -128,7 +129,8 @@ def rails(topo: Topology, ports: RdmaPorts | Missing, spec: Target) -> Iterator[
             proof = (at(topo, line),)
             yield Finding(gpu(index), Status.UNKNOWN, expected, actual, proof, remedy)
         else:
-            yield _near(topo, row, names, index, expected)
+            few = 0 < len(spec.site.rails) < spec.gpu.number
+            yield _near(topo, row, names, index, expected, few)
 
 
 def _nic_columns(topo: Topology, ports: RdmaPorts | Missing, spec: Target) -> tuple[list[str], str]:
@@ -149,7 +151,10 @@ def _nic_columns(topo: Topology, ports: RdmaPorts | Missing, spec: Target) -> tu
     return [n for n, d in devices.items() if "bond" not in d and d not in bridges], ""
 
 
-def _near(topo: Topology, row: TopologyRow, names: list[str], index: int, expected: str) -> Finding:
+def _near(
+    topo: Topology, row: TopologyRow, names: list[str], index: int, expected: str, few: bool
+) -> Finding:
+    """``few``: the site has fewer rails than GPUs, so that some GPU has none of its own."""
     cells = {name: row.cells[name] for name in names if name in row.cells}
     near = [name for name, cell in cells.items() if cell in ("PIX", "PXB")]
     proof = (at(topo, row.line),)
@@ -161,6 +166,8 @@ def _near(topo: Topology, row: TopologyRow, names: list[str], index: int, expect
     actual = f"only {', '.join(best)}" if best else "no cell of a compute NIC"
     if len(cells) < len(names):
         return Finding(gpu(index), Status.UNKNOWN, expected, f"{actual}; the row is cut", proof)
+    if few:
+        return Finding(gpu(index), Status.WARN, expected, f"{actual}: fewer rails than GPUs", proof)
     far = set(best) == {"SYS"}
     return Finding(gpu(index), Status.FAIL if far else Status.WARN, expected, actual, proof)
 
@@ -191,7 +198,10 @@ def lldp(seen: LldpNeighbours, found: RdmaPorts | Missing, spec: Target) -> Iter
 
 
 def _is_switch(capabilities: tuple[str, ...]) -> bool:
-    return any(word in ("Bridge", "Router") for word in capabilities)
+    """A server with bridges (containers) says Bridge too, beside Station."""
+    return "Station" not in capabilities and any(
+        word in ("Bridge", "Router") for word in capabilities
+    )
 
 
 def _cabled(nic: Nic, seen: LldpNeighbours, used: dict[tuple[str, str], list[str]]) -> Judged:

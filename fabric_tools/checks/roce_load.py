@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric_tools.checks.rails import no_roce, speed_of
+from fabric_tools.checks.rails import every_rail, no_roce, speed_of
 from fabric_tools.checks.registry import NODE, Check, Finding, Kind, at, check
 from fabric_tools.checks.roce import RDMA_MTU
 from fabric_tools.models.platform import Target
@@ -24,23 +24,47 @@ _LARGE_BYTES = 65536
     title="a NIC moves what its port can",
     remedy="repeat with -q 4 -s 8388608; then nic.pcie_link, pci.acs, roce.mtu on both ends, "
     "nic.error_growth during the test; `--use_cuda` needs a perftest that was built with CUDA",
+    subjects=every_rail,
     not_applicable=no_roce,
     kind=Kind.ACTIVE,
 )
 def perftest(tests: BwTests, spec: Target) -> Iterator[Finding]:
-    """Average of the largest size of each ``ib_write_bw`` (or read, send) against its port.
+    """Average of the largest size of each ``ib_write_bw`` (or read, send) against its port, by
+    rail; a rail that was not tested is not proved.
 
     At least 92, 184, 370, 740 Gb/s for ports of 100, 200, 400, 800. The port's rate is that of the
     rail with the tested device, else of the platform file. An error after good rows is a failure;
     a cut table, both directions added up, or more than the line can carry prove nothing.
     """
-    judged = [_measured(test, spec) for test in tests.tests]
-    order = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
-    judged.sort(key=lambda item: order.index(item[0]))
+    rails = spec.site.rails
+    by_name: dict[str, list[BwTest]] = {rail.name: [] for rail in rails} or {NODE: []}
+    strange: list[BwTest] = []
+    for test in tests.tests:
+        mine = [rail.name for rail in rails if rail.rdma_device in test.devices]
+        if rails and not mine:
+            strange.append(test)
+        for name in mine if rails else by_name:
+            by_name[name].append(test)
+    for name, found in by_name.items():
+        if not found:
+            actual = "no test of this rail"
+            if strange:
+                actual += f"; there is one of {'/'.join(strange[0].devices) or 'no named device'}"
+            remedy = "run ib_write_bw on every rail, and save all of it"
+            yield Finding(name, Status.UNKNOWN, "a test", actual, (at(tests),), remedy)
+            continue
+        yield _worst(name, [_measured(test, spec) for test in found], tests)
+
+
+_ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
+
+
+def _worst(name: str, judged: list[tuple[Status, str, str, int]], tests: BwTests) -> Finding:
+    judged.sort(key=lambda item: _ORDER.index(item[0]))
     status, expected, actual, line = judged[0]
     if len(judged) > 1:
         actual += f" (the worst of {len(judged)} tests)"
-    yield Finding(NODE, status, expected, actual, (at(tests, line),))
+    return Finding(name, status, expected, actual, (at(tests, line),))
 
 
 def _measured(test: BwTest, spec: Target) -> tuple[Status, str, str, int]:

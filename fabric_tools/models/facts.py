@@ -111,6 +111,7 @@ class GpuFacts(Model):
     module_id: int | None = None  # the place on the board
     pcie_replays: int | None = None
     retired_pages: int | None = None  # before Ampere
+    retired_pending: str | None = None  # "Yes" | "No", before Ampere
     virtualization: str | None = None  # None, Pass-Through, VGPU ... as printed
     mig_devices: int | None = None  # XML only
     fabric: GpuFabric = GpuFabric()

@@ -52,6 +52,7 @@ class HostVars(Model):
     ``platform`` is a platform id; without it the node is identified from its hardware.
     ``gpu_count``: how many GPUs this host has, where the platform file leaves that open (PCIe
     cards) or where this host is a virtual machine that was given fewer than the board holds.
+    ``fabric_manager``: ``elsewhere`` in a virtual machine whose host keeps the NVSwitches.
     """
 
     schema_version: Literal[1] = 1
@@ -59,6 +60,7 @@ class HostVars(Model):
     stack: str | None = None
     profile: Profile = Profile()
     address: str | None = None
+    fabric_manager: Literal["here", "elsewhere"] = "here"
     gpu_count: Annotated[int, Field(ge=1, le=64)] | None = None
     rails: tuple[Rail, ...] = ()
     waivers: tuple[Waiver, ...] = ()

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from fabric_tools.models.base import Model
 from fabric_tools.models.inventory import Profile, Rail
+from fabric_tools.models.verdict import Status
 
 T = TypeVar("T")
 Count = Annotated[int, Field(ge=0, le=64)]
@@ -15,10 +16,20 @@ PciId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
 
 
 class Sourced(Model, Generic[T]):
-    """A value and where it comes from. There is no value without a source."""
+    """A value and where it comes from. There is no value without a source.
+
+    ``confirmed`` is False for a value that nobody has seen on a node yet: a node that differs may
+    be right, so that is UNKNOWN and no fault.
+    """
 
     value: T
     source: str = Field(min_length=1)
+    confirmed: bool = True
+
+    @property
+    def differs(self) -> Status:
+        """The verdict on a node that shows another value."""
+        return Status.FAIL if self.confirmed else Status.UNKNOWN
 
 
 class Match(Model):
@@ -115,13 +126,15 @@ class DriverSpec(Model):
     """Which drivers can run these GPUs. ``modules``: kinds of kernel module, best first.
 
     ``branch_min`` and ``branch_max`` are driver branches (535, 580); None: no upper bound known.
-    ``version_min`` is a full version where the branch alone is not enough.
+    ``version_min`` is a full version where the branch alone is not enough. ``versions_bad``: full
+    version -> what is wrong with it.
     """
 
     branch_min: Sourced[int]
     branch_max: Sourced[int | None]
     version_min: Sourced[str | None]
     modules: Sourced[tuple[Literal["open", "proprietary"], ...]]
+    versions_bad: Sourced[dict[str, str]] | None = None
 
 
 class NicSpec(Model):

@@ -131,6 +131,11 @@ GPU = (
             "retired_pages/double_bit_retirement/retired_count",
             "Retired Pages/Double Bit ECC",
         ),
+        "retired_pending": (
+            "retired_pages/pending_retirement",
+            "Retired Pages/Pending Page Blacklist",
+        ),
+        "retired_pending.old": ("retired_pages/pending_blacklist", "Retired Pages/Pending"),
         "draw": ("gpu_power_readings/power_draw", "GPU Power Readings/Power Draw"),
         "draw.instant": (
             "gpu_power_readings/instant_power_draw",
@@ -383,6 +388,7 @@ def _facts(
         module_id=_first(fields.number("module_id"), fields.number("module_id.old")),
         pcie_replays=fields.number("replays"),
         retired_pages=_retired(fields),
+        retired_pending=fields.words("retired_pending") or fields.words("retired_pending.old"),
         virtualization=fields.words("virtualization"),
         fabric=build_fabric(fields, fabric_health),
     )

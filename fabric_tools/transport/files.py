@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fabric_tools import __version__
 from fabric_tools.errors import UsageError
@@ -32,20 +34,21 @@ SOURCE_NAME = "SOURCE.txt"
 INDEX_NAME = "node.json"
 _NO_OUTPUT = (SNAPSHOT_NAME, SOURCE_NAME, INDEX_NAME, "expected")
 _MAX_FILES = 400
+_MAX_TEXTS = 16
 
 
 class IndexEntry(BaseModel):
     """One file of a folder. ``kind`` as ``fabric-tools parse`` names it; ``when`` is free text."""
 
     model_config = ConfigDict(frozen=True)  # an index may say more than this product reads
-    file: str
-    kind: str = ""
-    when: str = ""
+    file: Annotated[str, Field(max_length=255)]
+    kind: Annotated[str, Field(max_length=80)] = ""
+    when: Annotated[str, Field(max_length=120)] = ""
 
 
 class _Index(BaseModel):
     model_config = ConfigDict(frozen=True)
-    files: tuple[IndexEntry, ...] = ()
+    files: Annotated[tuple[IndexEntry, ...], Field(max_length=_MAX_FILES)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +130,14 @@ def _from_folder(folder: Path) -> Folder:
     for name in names:
         if name in _NO_OUTPUT:
             continue
-        saved = _recognised(folder / name, index.get(name, IndexEntry(file=name)))
+        saved = _recognised(folder / name, index.get(name, IndexEntry(file=name[:255])))
         if saved is None:
             strange.append(name)
         else:
             found.append(saved)
+        if sum(len(item.text) for item in found) > SNAPSHOT_MAX_BYTES:
+            raise UsageError("holds more than 64 MiB of tool output", where=str(folder))
+    _check_texts(found, folder)
     if not found:
         known = ", ".join(probe.files[0] for probe in PROBES if probe.files)
         raise UsageError(
@@ -141,9 +147,18 @@ def _from_folder(folder: Path) -> Folder:
     return Folder(_readings(found, _source(folder), index), _notes(found, strange))
 
 
+def _check_texts(found: list[_Saved], folder: Path) -> None:
+    """Each further text of a probe is judged with all the rest, so there is a bound on them."""
+    number = Counter((saved.when, saved.probe) for saved in found)
+    for (_, probe), times in number.items():
+        if times > _MAX_TEXTS:
+            raise UsageError(f"holds {times} texts of {probe}, at most {_MAX_TEXTS} are judged",
+                             where=str(folder))  # fmt: skip
+
+
 def _read_index(folder: Path) -> dict[str, IndexEntry]:
     path = folder / INDEX_NAME
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         return {}
     try:
         index = _Index.model_validate_json(read_bounded(path, 1024 * 1024))
@@ -155,8 +170,8 @@ def _read_index(folder: Path) -> dict[str, IndexEntry]:
 
 
 def _recognised(path: Path, entry: IndexEntry) -> _Saved | None:
-    if not path.is_file():
-        return None
+    if path.is_symlink() or not path.is_file():
+        return None  # a link may lead to any file of this machine
     probe, how = known_names().get(path.name), "name"
     limit = BY_ID[probe].max_bytes if probe else _UNNAMED_MAX_BYTES
     if probe is None and path.stat().st_size > limit:
@@ -238,7 +253,7 @@ def _notes(found: list[_Saved], strange: list[str]) -> tuple[str, ...]:
 def _source(folder: Path) -> Source:
     """A folder with SOURCE.txt is a recording; its first paragraph is shown in every report."""
     path = folder / SOURCE_NAME
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         return Source(kind="files", note="a folder of outputs saved by hand")
     text = read_bounded(path, 64 * 1024).decode("utf-8", "replace")
     first = " ".join(text.strip().partition("\n\n")[0].split())

@@ -27,6 +27,7 @@ from fabric_tools.models.base import Fact
 from fabric_tools.models.snapshot import Snapshot
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Facts, Missing
+from fabric_tools.parsers.smi_fields import THROTTLE
 from tests.checks.whole import decided, whole_node
 
 Change = Callable[[Any], Any]
@@ -232,7 +233,7 @@ MUTATIONS: dict[str, tuple[type[Fact], Change]] = {
     "gpu.row_remap": (facts.GpuInventory, _gpu(3, remap_failure="Yes")),
     "gpu.recovery": (facts.GpuInventory, _gpu(3, recovery_action="Reset")),
     "gpu.pcie": (facts.GpuInventory, _gpu(3, pcie_width_current=8)),
-    "gpu.throttle": (facts.GpuInventory, _gpu(3, throttle={})),
+    "gpu.throttle": (facts.GpuInventory, _gpu(3, throttle=dict.fromkeys(THROTTLE, True))),
     "gpu.power_limit": (facts.GpuInventory, _gpu(3, power_limit_w=300.0)),
     "gpu.temperature": (facts.GpuInventory, _gpu(3, tlimit_c=-1)),
     "kernel.xid": (facts.KernelLogs, _log(xids=(XID_79,))),
@@ -249,10 +250,12 @@ MUTATIONS: dict[str, tuple[type[Fact], Change]] = {
     "nvlink.error_growth": (smi.NvlinkErrors, _recovered),
     "gpu.error_growth": (facts.GpuInventory, _gpu(3, ecc_aggregate=AGGREGATE)),
     "nccl.correct": (nccl_texts.NodeNcclTests, _nccl(wrong=3.0)),
-    "nccl.busbw": (nccl_texts.NodeNcclTests, _nccl(busbw_gbytes_s=200.0)),
+    "nccl.busbw": (nccl_texts.NodeNcclTests, _nccl(busbw_gbytes_s=175.0, algbw_gbytes_s=100.0)),
     "nccl.transport": (nccl_texts.NodeNcclLogs, _nccl_log(nvls="failed")),
     "nccl.correct_between": (nccl_texts.ClusterNcclTests, _nccl(wrong=3.0)),
-    "nccl.busbw_between": (nccl_texts.ClusterNcclTests, _nccl(busbw_gbytes_s=100.0)),
+    "nccl.busbw_between": (
+        nccl_texts.ClusterNcclTests, _nccl(busbw_gbytes_s=93.75, algbw_gbytes_s=50.0)
+    ),
     "nccl.transport_between": (
         nccl_texts.ClusterNcclLogs, _nccl_log(network="Socket", networks=("Socket",), gdrdma=False)
     ),
@@ -273,6 +276,10 @@ MUTATIONS: dict[str, tuple[type[Fact], Change]] = {
     "topo.rails": (facts.Topology, _wrong_rail),
     "fleet.same_stack": (facts.GpuInventory, _gpu(3, vbios_version="96.00.00.00.00")),
 }  # fmt: skip
+
+
+#: Whose bad fact here is one that is missing: no neighbour may also be an LLDP daemon that is off.
+CANNOT_TELL = {"roce.lldp"}
 
 
 def test_every_check_has_its_line() -> None:
@@ -304,5 +311,5 @@ def test_one_bad_fact_closes_the_gate(
     gates = decided(whole, sick)
     for phase in BY_ID[check].phases:
         mine = {v.status for v in gates[phase].verdicts if v.check == check}
-        assert mine & {Status.FAIL, Status.UNKNOWN}, mine
+        assert (Status.UNKNOWN if check in CANNOT_TELL else Status.FAIL) in mine, mine
         assert not gates[phase].open

@@ -35,10 +35,11 @@ def whole_node(folder: Path) -> Snapshot:
     across = _read("nccl/n14_h100_2n16_good.txt") + "".join(
         line for line in log if "NVLS_ENABLE" not in line
     )
+    one = (ROOT / "tests" / "fixtures" / "more" / "ib_write_bw_400g.txt").read_text()
     more = {
         "nccl_tests": inside,
         "nccl_debug": across,
-        "ib_write_bw": (ROOT / "tests" / "fixtures" / "more" / "ib_write_bw_400g.txt").read_text(),
+        "ib_write_bw": "".join(one.replace("mlx5_5", f"mlx5_{rail}") for rail in range(8)),
     }
     texts = {name: ProbeResult(status=ProbeStatus.OK, stdout=text) for name, text in more.items()}
     return found.model_copy(update={"probes": {**found.probes, **texts}})
