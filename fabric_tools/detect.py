@@ -74,6 +74,11 @@ def _look(facts: Facts) -> Seen:
 def _detect(
     seen: Seen, platforms: dict[str, PlatformSpec], site: HostVars
 ) -> tuple[PlatformSpec | None, str]:
+    if not seen.products and not seen.ids and seen.gpus:
+        return None, (
+            f"{seen.gpus} GPUs, but no whole product name was seen: the table of nvidia-smi "
+            f"shortens it; record `nvidia-smi -L` or `nvidia-smi -q -x`; {_DECLARE}"
+        )
     if not seen.products and not seen.ids:
         return None, f"no GPU was seen; {_DECLARE}"
     models = [spec for spec in platforms.values() if _is_model(spec, seen)]

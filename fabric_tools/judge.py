@@ -93,6 +93,7 @@ class _Case:
         self.reading, self.question = reading, question
         snapshots = (reading.snapshot, *reading.others)
         self.facts = [Facts(snapshot) for snapshot in snapshots]
+        self.second = [other for facts in self.facts for other in facts.by_second_sources()]
         self.before = Facts(reading.before) if reading.before else None
         self.targets = [
             choose_platform(facts, question.platforms, question.site) for facts in self.facts
@@ -243,7 +244,7 @@ _WORST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.NOT_APPL
 
 
 def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
-    """Verdicts of one check, over all texts that were saved."""
+    """Verdicts of one check, over all texts that were saved and all sources of a fact."""
     worst: dict[str, Verdict] = {}
     for facts in case.facts:
         for verdict in _run_on(item, facts, case, cases):
@@ -251,7 +252,15 @@ def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
             if known is None or _WORST.index(verdict.status) < _WORST.index(known.status):
                 worst[verdict.subject] = verdict
         if item.kind is Kind.GROUP:
-            break
+            return list(worst.values())
+    for facts in case.second:
+        if not facts.serves(item.facts):
+            continue
+        for verdict in _run_on(item, facts, case, cases):
+            # A second source may well say less than the first; what it says to be broken counts.
+            known = worst.get(verdict.subject)
+            if verdict.status is Status.FAIL and known and known.status is not Status.FAIL:
+                worst[verdict.subject] = verdict
     return list(worst.values())
 
 

@@ -8,15 +8,17 @@ import pytest
 from pydantic import ValidationError
 
 from fabric_tools import platforms
+from fabric_tools.checks import BY_ID
 from fabric_tools.detect import choose_platform
 from fabric_tools.judge import Question, judge
 from fabric_tools.models.claims import ClaimList
+from fabric_tools.models.facts import LoadedModule
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import NvlinkSpec, PlatformSpec, Target
 from fabric_tools.models.snapshot import CollectorInfo, ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.dispatch import parse_nvlink
-from fabric_tools.parsers.reader import Facts
+from fabric_tools.parsers.reader import Facts, Missing
 from fabric_tools.parsers.topo import parse_topology
 from fabric_tools.phases import Phase
 from fabric_tools.report import claims
@@ -236,3 +238,19 @@ def test_every_shipped_file_is_good_also_for_the_strict_reader() -> None:
     for path in folder.glob("*.yaml"):
         assert load_model(path, PlatformSpec) == PLATFORMS[path.stem]
     assert load_model(Path(claims.__file__).with_name("claims.yaml"), ClaimList)
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [
+        ("570.133.20", Status.PASS),
+        ("570.124.06", Status.WARN),  # a real HGX B200 at work, older than the vendor's list
+        ("565.57.01", Status.FAIL),
+    ],
+)
+def test_an_early_release_of_a_branch_that_fits_only_warns(version: str, status: Status) -> None:
+    module = LoadedModule(probe="nvidia_module", version=version, flavour="open", line=1)
+    want = PLATFORMS["hgx-b200"].driver
+    rosters = Missing("nvidia_smi", "not recorded", recorded=False)
+    (finding,) = BY_ID["driver.supported"].run(module=module, rosters=rosters, want=want)
+    assert finding.status is status

@@ -29,6 +29,8 @@ _ANSWER_REMEDIES = {
     "be built for the running kernel",
     "no_devices": "the module drives no GPU: read dmesg for a probe that failed",
     "gpu_lost": "a GPU no longer answers: read dmesg for Xid 79, drain, reboot; RMA if it returns",
+    "gpu_unreadable": "a GPU wants a reset: read dmesg, drain, `nvidia-smi -r` for all GPUs of the "
+    "board, or reboot; RMA if it returns",
     "insufficient_permissions": "run as root, or fix the modes of /dev/nvidia*",
     "library_not_found": "install the driver's userspace of the same version as the module",
 }

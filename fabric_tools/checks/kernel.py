@@ -182,6 +182,7 @@ _WORDS = {
     "init_failed": "the driver could not initialise a GPU",
     "api_mismatch": "userspace of another version called the driver",
     "gsp_timeout": "the GPU's firmware (GSP) did not answer",
+    "reset_required": "the driver says that a GPU must be reset",
     "device_inaccessible": "a device does not answer",
     "hung_task": "a program hangs in the driver",
     "fabric_out_of_sync": "driver and fabric manager disagree on the fabric",

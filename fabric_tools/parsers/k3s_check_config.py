@@ -18,7 +18,7 @@ PROBE = "k3s_check_config"
 _SECTION = re.compile(
     r"(System|Limits|Generally Necessary|Optional Features|Verifying binaries)\b.*:$"
 )
-_ITEM = re.compile(r"\s*- (\"?[^:]{1,120}?\"?):(?: (.{1,300}))?$")
+_ITEM = re.compile(r"\s*- (\"?[^:]{1,300}?\"?):(?: (.{1,300}))?$")
 _STATUS = re.compile(r"STATUS: (pass|fail|\d{1,4}(?: \(fail\))?)$", re.ASCII)
 _ELIDED = re.compile(r"\s*(?:\.\.\.|\u2026|\[\.\.\.\])$")
 _NEEDED = {"System", "Generally Necessary", "Optional Features"}

@@ -53,10 +53,26 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
         re.compile(
             rf"NVRM: (?:GPU )?({_PCI})?.{{0,20}}(?:RmInitAdapter|rm_init_adapter(?:\(\d+\))?)"
             r" failed"
+            r"|NVRM: .{0,80}RmInitAdapter: Cannot initialize"
+            r"|NVRM: .{0,80}GSP firmware image version mismatch"
         ),
     ),
-    ("api_mismatch", re.compile(r"NVRM: API mismatch: the client has the version")),
-    ("gsp_timeout", re.compile(r"NVRM: .{0,80}Timeout waiting for RPC from GSP")),
+    # The line goes on in several ways, or ends there and the versions follow on lines of their own.
+    (
+        "api_mismatch",
+        re.compile(r"NVRM: API mismatch:|\bnvidia-nvswitch\d*: Version mismatch"),
+    ),
+    (
+        "gsp_timeout",
+        re.compile(
+            r"NVRM: .{0,80}(?:Timeout waiting for RPC from GSP|Heartbeat timed out|GSP Timeout)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "reset_required",
+        re.compile(r"NVRM: .{0,200}(?:NV_ERR_RESET_REQUIRED|\breset required\b)", re.IGNORECASE),
+    ),
     (
         "device_inaccessible",
         re.compile(rf"({_PCI}): Unable to change power state .{{0,40}}device inaccessible"),
@@ -65,7 +81,11 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
     ("fabric_out_of_sync", re.compile(r"NVLink fabric state cached by the driver is out of sync")),
     (
         "fallen_off_bus",
-        re.compile(rf"GPU (?:at )?(?:PCI:)?({_PCI})?.{{0,40}}has fallen off the bus"),
+        # The second form stands on several lines; the address is on the first of them.
+        re.compile(
+            rf"GPU (?:at )?(?:PCI:)?({_PCI})?.{{0,40}}has fallen off the bus"
+            r"|NVRM: .{0,60}\bfallen off the bus and is not responding"
+        ),
     ),
     ("pcie_limited", re.compile(rf"({_PCI}): .{{1,60}} PCIe bandwidth, limited by")),
     (
@@ -103,6 +123,8 @@ _KERNEL_LINE = re.compile(
     rf"|\s*{_LEVEL}\[\w{{3}} \w{{3}} [ \d]\d \d\d:\d\d:\d\d \d{{4}}\]"
     rf"|\s*{_LEVEL}\[(?:\w{{3}}\d\d \d\d:\d\d| +\+\d{{1,9}}\.\d{{6}})\]"
     rf"|\s*{_LEVEL}{_ISO}|{_KMSG}"
+    # talosctl dmesg: the node, facility, level, and the time in brackets
+    r"|\s*(?:[\w.:-]{1,255}: )?kern: +\w{1,8}: \[\d{4}-\d\d-\d\dT[\d:.]{8,20}Z?\]: "
     r"|\s*(?:\S+ +){0,5}kernel: "
     r"|\s*(?:NVRM: |nvidia[\w-]*[ :]|Linux version \d|[\w-]+ [0-9a-f]{4}:[0-9a-f]{2}:)",
     re.ASCII,
@@ -137,14 +159,16 @@ def _xid(line: str, number: int) -> XidEvent | None:
     )
 
 
-def _sxid(line: str, number: int) -> SxidEvent | None:
+def _sxid(line: str, number: int, told: set[int]) -> SxidEvent | None:
+    """``told``: numbers of the events before, of which a line of details is no second one."""
     if ": SXid" not in line:
         return None
     match = _SXID.search(line)
     if match is None:
         raise ParseError(PROBE, number, f"an SXid line that cannot be read: {line[:120]!r}")
     severity = _SEVERITY.match(match[4])
-    if severity is None and _SXID_DETAIL.match(match[4]):
+    number_said = int(match[3])
+    if severity is None and _SXID_DETAIL.match(match[4]) and number_said in told:
         return None
     if severity is None and "fatal" in match[4].lower():
         raise ParseError(PROBE, number, f"an SXid of unknown severity: {line[:120]!r}")
@@ -153,7 +177,7 @@ def _sxid(line: str, number: int) -> SxidEvent | None:
         line=number,
         switch=match[1],
         pci=match[2].lower(),
-        sxid=int(match[3]),
+        sxid=number_said,
         fatal=severity[1] == "Fatal" if severity else None,
         port=int(port[1]) if port else None,
         text=match[4],
@@ -204,7 +228,7 @@ class _Boot:
             return
         if (xid := _xid(line, number)) is not None:
             self.xids.append(xid)
-        elif (sxid := _sxid(line, number)) is not None:
+        elif (sxid := _sxid(line, number, {e.sxid for e in self.sxids})) is not None:
             self.sxids.append(sxid)
         elif (note := _note(line, number)) is not None:
             self.notes.append(note)

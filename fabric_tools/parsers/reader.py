@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -31,12 +31,24 @@ class Missing:
     answered: bool = True
 
 
+#: Facts of which only the best source is used, though several may have been recorded.
+_ALTERNATIVES = tuple(
+    kind
+    for kind, sources in SOURCES.items()
+    if len(sources) > 1 and kind not in COMBINED and kind not in MERGED
+)
+
+
 @dataclass(slots=True)
 class Facts:
-    """Facts of one snapshot, read once each. ``notes``: per probe, why it gave no fact."""
+    """Facts of one snapshot, read once each. ``notes``: per probe, why it gave no fact.
+
+    ``without``: probes that are not used where a fact has another source.
+    """
 
     snapshot: Snapshot
     notes: dict[str, str] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
     _cache: dict[type[Fact], Fact | Missing] = field(default_factory=dict)
     _lines: dict[str, list[str]] = field(default_factory=dict)
     _parses: dict[tuple[str, Parser], Fact | ParseError] = field(default_factory=dict)
@@ -48,6 +60,29 @@ class Facts:
         found = self._cache[kind]
         assert isinstance(found, kind | Missing)
         return found
+
+    def by_second_sources(self) -> tuple[Facts, ...]:
+        """The same snapshot by what the best sources of its facts hide, one for each of them.
+
+        The XML of ``nvidia-smi -q`` and its text are two answers of one node: where the first is
+        good and the second is not, the node is not good.
+        """
+        hidden: dict[frozenset[str], None] = {}
+        for kind in _ALTERNATIVES:
+            told = [s.probe for s in SOURCES[kind] if s.probe in self.snapshot.probes]
+            hidden.update((frozenset(told[:n]), None) for n in range(1, len(told)))
+        return tuple(
+            Facts(self.snapshot, without=probes, _lines=self._lines, _parses=self._parses)
+            for probes in hidden
+        )
+
+    def serves(self, kinds: Iterable[type[Fact]]) -> bool:
+        """Whether one of the facts is there, from a source that is not its best."""
+        return any(
+            not isinstance(self.get(kind), Missing)
+            for kind in kinds
+            if kind in _ALTERNATIVES and any(s.probe in self.without for s in SOURCES[kind])
+        )
 
     def line(self, probe: str, number: int) -> str:
         """One line of a probe's output without terminal sequences; "" where there is none."""
@@ -72,6 +107,8 @@ class Facts:
             return MERGED[kind](read) if read else _first(lost)
         missing: Missing | None = None
         for source in SOURCES[kind]:
+            if source.probe in self.without:
+                continue
             fact = self._from(source)
             if not isinstance(fact, Missing):
                 return fact

@@ -26,14 +26,17 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("cuda_init", r"\A\s*\{\"code\": \d+, \"name\": \""),
         ("nvidia_smi", r"NVIDIA-SMI \d{3}\.\d.{0,40}(?:Driver|KMD) Version"),
         ("nvidia_smi", r"^(?:NVIDIA-SMI has failed|Failed to initialize NVML)"),
-        ("nvidia_smi", r"^No devices were found"),
+        ("nvidia_smi", r"^No devices were found|^Unable to determine the device handle"
+                       r"|^.{0,80}\bGPU is lost"),
         ("nvidia_smi_list", r"^GPU \d{1,2}: .{1,80} \(UUID: (?:GPU-|N/A)"),
         ("nvidia_smi_query", r"^(?=.{0,4000}, )(?:index|name|uuid|gpu_\w+|pci\.\w+|driver_version)"
                              r"(?: \[\w+\])?, [a-z_.]+"),
         ("fabric_states", r"^\s{2,8}Fabric\s*\n\s{4,12}State\s+:"),
         ("gpu_reset", r"(?:could not be reset|was successfully reset|GPU Reset)"),
         ("fabricmanager_version", r"^Fabric Manager version is"),
-        ("fabricmanager_unit", r"nvidia-fabricmanager\.service - |^Id=nvidia-fabricmanager"),
+        ("fabricmanager_unit", r"nvidia-fabricmanager\.service - |^Id=nvidia-fabricmanager"
+                               r"|^Unit nvidia-fabricmanager\.service could not be found"
+                               r"|^\s*\S nvidia-fabricmanager\.service\s*$"),
         ("fabricmanager_log", r"nv-fabricmanager(?:\[\d+\])?:|nvidia-fabricmanager-start\.sh"
                               r"|\[(?:INFO|ERROR|WARNING|CRITICAL)\] \[tid"),
         ("nvidia_module", r"^NVRM version:"),
@@ -60,7 +63,7 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("modinfo", r"^filename:[ \t]{1,20}/\S{0,200}nvidia\S{0,60}\.ko"),
         ("dpkg", r"^(?:ii|hi|rc|iU|iF|un) +\S*nvidia"),
         ("rpm", r"^[\w+.]{0,40}-?nvidia[\w+.-]{0,80}\.(?:x86_64|aarch64|noarch)$"),
-        ("lspci", r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z]"),
+        ("lspci", r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9]"),
         ("dmesg", r"NVRM:|nvidia-nvswitch\d*:|SXid|^\[\s*\d+\.\d+\]"),
         ("cuda_error", r"\bCUDA(?:_ERROR| error|.{0,80}\bError 8\d\d)|system not yet initialized"),
         ("os_release", r"^VERSION_ID="),

@@ -40,7 +40,7 @@ def roster_of_table(text: str) -> GpuRoster:
             RosterGpu(
                 line=g.line,
                 index=g.index,
-                product=None if g.name is None or g.name.endswith("...") else g.name,
+                product=_product(g.name),
                 uuid=g.uuid,
                 bus_id=g.bus_id,
             )
@@ -49,6 +49,11 @@ def roster_of_table(text: str) -> GpuRoster:
         driver_version=table.driver_version,
         complete=table.form != "excerpt" and (table.form == "list" or table.complete),
     )
+
+
+def _product(name: str | None) -> str | None:
+    """A name that is cut, or stands for an error, is no product."""
+    return None if name is None or name.endswith("...") or "ERR!" in name.upper() else name
 
 
 def roster_of_query(text: str) -> GpuRoster:

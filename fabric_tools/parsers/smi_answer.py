@@ -51,6 +51,9 @@ _HINT = re.compile(
     r"initialize NVML|NVIDIA-SMI (?:has|couldn)|No devices|device handle|GPU is lost", re.IGNORECASE
 )
 
+#: Cells in an otherwise whole answer: that GPU can no longer be read, and wants a reset.
+_UNREADABLE = re.compile(r"\bERR!|\bGPU requires reset", re.IGNORECASE)
+
 _GOOD = re.compile(
     r"\s*<nvidia_smi_log[\s>]"
     r"|={5,}NVSMI LOG={5,}"
@@ -86,6 +89,9 @@ def parse_smi_answer(text: str) -> SmiAnswer:
     found = find_smi_error(lines) if _HINT.search(text) else None
     if found is not None:
         return found
+    for number, line in enumerate(lines, start=1):
+        if _UNREADABLE.search(line):
+            return SmiAnswer(error="gpu_unreadable", text=line.strip(), line=number)
     for number, line in enumerate(lines, start=1):
         if _GOOD.match(line):
             return SmiAnswer(error=None, text=line.strip(), line=number)

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, field
 
 from fabric_tools.models.base import Fact
-from fabric_tools.models.facts import GpuInventory
-from fabric_tools.models.smi import FabricBlock, FabricStates
-from fabric_tools.parsers.base import ParseError
+from fabric_tools.models.facts import GpuFabric, GpuInventory
+from fabric_tools.models.smi import FabricBlock, FabricStates, SmiQuery
+from fabric_tools.parsers.base import NothingHere, ParseError
 from fabric_tools.parsers.bounded import ELIDED, MIB, PROMPT, numbered, read_lines
 from fabric_tools.parsers.saved import bare, bare_lines
 from fabric_tools.parsers.smi_answer import error_note
@@ -71,6 +71,24 @@ def fabric_states_of_inventory(inventory: Fact) -> FabricStates:
     )
     whole = len(blocks) == inventory.attached_gpus
     return FabricStates(blocks=blocks, complete=whole)
+
+
+def fabric_states_of_query(query: Fact) -> FabricStates:
+    """``fabric.state`` and ``fabric.status`` of a query, where it has those columns."""
+    assert isinstance(query, SmiQuery)
+    if "fabric.state" not in {heading.name for heading in query.columns}:
+        raise NothingHere("nvidia_smi_query", 0, "has no column fabric.state")
+    blocks = tuple(
+        FabricBlock(
+            line=row.line,
+            gpu=None,  # so that fabric.registration judges it: no inventory says it too
+            fabric=GpuFabric(
+                state=query.cell(row, "fabric.state"), status=query.cell(row, "fabric.status")
+            ),
+        )
+        for row in query.rows
+    )
+    return FabricStates(blocks=blocks, complete=query.complete and not query.errors)
 
 
 def _of_whole(inventory: GpuInventory, lines: list[str], heading: re.Pattern[str]) -> FabricStates:

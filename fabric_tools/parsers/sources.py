@@ -29,6 +29,7 @@ from fabric_tools.parsers import (
     roster,
     smi_answer,
     smi_fabric,
+    smi_query,
     smi_table,
     smi_text,
     smi_version,
@@ -96,6 +97,7 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
             smi_fabric.fabric_states_of_inventory,
         ),
         Source("fabric_states", smi_fabric.parse_fabric_states),
+        Source("nvidia_smi_query", smi_query.parse_smi_query, smi_fabric.fabric_states_of_query),
     ),
     facts.SmiAnswer: tuple(
         Source(probe, smi_answer.parse_smi_answer, reads_failures=_is_error)

@@ -134,8 +134,26 @@ def _from_status(lines: list[str]) -> UnitState:
 
 
 def parse_unit_state(text: str) -> UnitState:
-    """The first unit of the text."""
+    """The first unit of the text. A unit that is told of twice is refused: which one is true?"""
     lines = bare_lines(PROBE, text)
-    if any(line.startswith("ActiveState=") for line in lines):
-        return _from_show(lines)
-    return _from_status(lines)
+    found = _from_show(lines) if _is_show(lines) else _from_status(lines)
+    _refuse_second(lines, found)
+    return found
+
+
+def _is_show(lines: list[str]) -> bool:
+    return any(line.startswith("ActiveState=") for line in lines)
+
+
+def _refuse_second(lines: list[str], found: UnitState) -> None:
+    """``show`` refuses two answers by itself; this is for ``status``, twice or beside a show."""
+    unit, states = "", []
+    for number, line in enumerate(lines, start=1):
+        if (heading := _UNIT.match(line)) and not line.startswith("      "):
+            unit = heading[1]
+        elif missing := _MISSING.match(line):
+            unit = missing[1]
+        if (_ACTIVE.match(line) or _MISSING.match(line)) and unit == found.unit:
+            states.append(number)
+    if len(states) > (0 if _is_show(lines) else 1):
+        raise ParseError(PROBE, states[-1], f"{found.unit} is told of twice: keep one")

@@ -171,7 +171,12 @@ def _read_index(folder: Path) -> dict[str, IndexEntry]:
 
 def _recognised(path: Path, entry: IndexEntry) -> _Saved | None:
     if path.is_symlink() or not path.is_file():
-        return None  # a link may lead to any file of this machine
+        # A link may lead to any file of this machine. What stands under a name that is known is
+        # meant to be judged: passing over it would turn a recorded fault into "not recorded".
+        if path.name in known_names():
+            raise UsageError("not a plain file, so it is not read", where=str(path),
+                             try_next="copy the output itself there")  # fmt: skip
+        return None
     probe, how = known_names().get(path.name), "name"
     limit = BY_ID[probe].max_bytes if probe else _UNNAMED_MAX_BYTES
     if probe is None and path.stat().st_size > limit:

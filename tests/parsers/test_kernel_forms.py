@@ -140,3 +140,38 @@ def test_notes(message: str) -> None:
 def test_a_flood_is_refused() -> None:
     with pytest.raises(ParseError, match="events"):
         parse_kernel_log("NVRM: Xid (PCI:0000:9b:00): 79, x\n" * 100_001)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("fallen_off_bus", "NVRM: fallen off the bus and is not responding to commands."),
+        ("api_mismatch", "NVRM: API mismatch: the client 'nvidia-smi' (pid 1)"),
+        ("api_mismatch", "nvidia-nvswitch0: Version mismatch, kernel version 565.57.01"),
+        ("gsp_timeout", "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, system is down"),
+        ("init_failed", "NVRM: RmInitAdapter: Cannot initialize GSP firmware RM"),
+        ("init_failed", "NVRM: kgspInitRm: GSP firmware image version mismatch: got version 1"),
+        ("reset_required", "NVRM: nvAssertOkFailed: [NV_ERR_RESET_REQUIRED] (0x62) returned"),
+    ],
+)
+def test_other_words_for_known_faults(kind: str, said: str) -> None:
+    """Derived: wordings of other driver branches, as public reports quote them."""
+    log = parse_kernel_log(f"[   12.500000] {said}\n")
+    assert [note.kind for note in log.notes] == [kind]
+
+
+def test_a_line_of_details_without_its_event_is_an_event() -> None:
+    """Cut above it, or lost: the details still say that there was one."""
+    data = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Data {0x10000000, 0x10000000}"
+    alone = parse_kernel_log(f"[   12.5] {data}\n")
+    assert [(event.sxid, event.fatal) for event in alone.sxids] == [(20034, None)]
+    event = data.replace("Data {0x10000000, 0x10000000}", "Fatal, Link 40 LTSSM Fault Up")
+    both = parse_kernel_log(f"[   12.4] {event}\n[   12.5] {data}\n")
+    assert [(found.sxid, found.fatal) for found in both.sxids] == [(20034, True)]
+
+
+def test_talos_prefix() -> None:
+    line = "10.5.0.2: kern: warning: [2025-01-25T10:34:54.859532Z]: " + XID
+    assert [event.xid for event in parse_kernel_log(line + "\n").xids] == [79]
+    calm = "10.5.0.2: kern:    info: [2025-01-25T10:34:54.859532Z]: eth0: link up\n"
+    assert parse_kernel_log(calm).line_count == 1
