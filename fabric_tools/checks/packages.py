@@ -59,9 +59,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 #: Packages that must be of the driver's own version, by the vendors' names. Not nvlsm, which is
-#: versioned by date, not the container toolkit, and not what is versioned apart: the distributions build
-#: settings, modprobe and persistenced themselves, and firmware has its version in its name, so that
-#: one of an earlier driver may stay beside the present one.
+#: versioned by date, not the container toolkit, and not what is versioned apart: distributions
+#: build settings, modprobe and persistenced themselves, and firmware has its version in its name,
+#: so that one of an earlier driver may stay beside the present one.
 _OF_DRIVER = re.compile(
     r"(?:lib)?nvidia-(?:compute|driver|kernel|kmod|utils|headless|dkms|fabric-?manager|imex|open|gl"
     r"|cfg1|extra|decode|encode|fbc1|xconfig|cuda|libs?|ml|smi)"
@@ -88,7 +88,8 @@ def packages(
     One package that moved alone (unattended upgrades) breaks CUDA at the next restart. Packages
     that were removed but left files behind (``rc``) are no installed packages; one that dpkg left
     half-way (``iU``, ``iF``: an upgrade cut short, a module that did not build) fails whatever its
-    version. What dpkg and rpm list both counts. That all of them are right does not mean that the driver drives the GPU: see driver.answers and kernel.driver_faults.
+    version. What dpkg and rpm list both counts. That all of them are right does not mean that the
+    driver drives the GPU: see driver.answers and kernel.driver_faults.
     """
     for fact in (installed, on_disk):
         # Nobody saves modinfo by hand; but where it was asked and did not answer, it may say more.
