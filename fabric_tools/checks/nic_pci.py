@@ -17,6 +17,11 @@ from fabric_tools.phases import Phase
 _NIC_CLASSES = ("Ethernet controller", "Infiniband controller", "InfiniBand controller")
 _NIC_WORDS = ("Mellanox", "ConnectX", "BlueField")
 _ACS_OFF = "ACSCtl all off on bridges to GPUs and NICs"
+#: What systemd-detect-virt calls a container: its kernel is another machine's.
+_CONTAINERS = (
+    *("openvz", "lxc", "lxc-libvirt", "systemd-nspawn", "docker", "podman", "rkt", "wsl", "proot"),
+    *("pouch", "container-other"),
+)
 _AS_ROOT = "record `lspci -D -nn -vv` as root"
 
 
@@ -168,10 +173,7 @@ def acs(pci: PciDevices, virt: Virtualization | Missing, spec: Target) -> Iterat
     """
     expected = _ACS_OFF
     if not isinstance(virt, Missing) and virt.virtual:
-        actual = f"a virtual machine ({virt.kind}): the bridges of its host cannot be seen"
-        remedy = "look at `lspci -D -nn -vv` of the host, then waive this check for the guest"
-        proof = Evidence(probe=virt.probe, line=virt.line)
-        yield Finding(NODE, Status.UNKNOWN, expected, actual, (proof,), remedy)
+        yield _not_bare(virt)
         return
     bridges = _bridges(pci)
     gpus = {_bus(device) for device in gpus_on_bus(pci)}
@@ -197,6 +199,14 @@ def acs(pci: PciDevices, virt: Virtualization | Missing, spec: Target) -> Iterat
     elif not seen:
         actual = "no bridge that leads to a GPU is listed" if bridges else "no PCI bridge is listed"
         yield Finding(NODE, Status.UNKNOWN, expected, actual, (at(pci),), _AS_ROOT)
+    elif untold := [b for b in bridges if b.acs_capable and b.acs is None]:
+        why = f"ACSCap without ACSCtl: {', '.join(b.bus_id for b in untold[:6])}"
+        proof = at(pci, untold[0].line)
+        yield Finding(NODE, Status.UNKNOWN, expected, why, (proof,), _AS_ROOT)
+    elif isinstance(virt, Missing) and virt.recorded:
+        why = f"whether this is a virtual machine is not told: {virt.reason}"
+        remedy = "record `systemd-detect-virt`"
+        yield Finding(NODE, Status.UNKNOWN, expected, why, (at(virt, virt.line),), remedy)
     elif alone:
         remedy = "no GPU is beside these NICs; if they are rails, switch ACS off here too"
         yield _acs_finding(pci, Status.WARN, alone, remedy=remedy)
@@ -206,6 +216,17 @@ def acs(pci: PciDevices, virt: Virtualization | Missing, spec: Target) -> Iterat
         actual = f"off on {len(off)} of {len(bridges)} bridges{rest}"
         proofs = tuple(at(pci, b.acs_line or b.line) for b in (off or bridges)[:3])
         yield Finding(NODE, Status.PASS, expected, actual, proofs)
+
+
+def _not_bare(virt: Virtualization) -> Finding:
+    proof = (Evidence(probe=virt.probe, line=virt.line),)
+    if virt.kind in _CONTAINERS:
+        actual = f"a container ({virt.kind}), not the machine itself"
+        remedy = "collect on the machine, outside the container; this is no reason to waive"
+    else:
+        actual = f"a virtual machine ({virt.kind}): the bridges of its host cannot be seen"
+        remedy = "look at `lspci -D -nn -vv` of the host, then waive this check for the guest"
+    return Finding(NODE, Status.UNKNOWN, _ACS_OFF, actual, proof, remedy)
 
 
 def _acs_finding(

@@ -9,7 +9,7 @@ from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknow
 from fabric_tools.models.facts import GpuRosters, LoadedModule
 from fabric_tools.models.platform import DriverSpec
 from fabric_tools.models.system import ModuleFile, Package, Packages
-from fabric_tools.models.verdict import Status
+from fabric_tools.models.verdict import Evidence, Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
@@ -63,10 +63,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 #: Packages that must be of the driver's own version, by the vendors' names. Not nvlsm, which is
-#: versioned by date, and not the container toolkit.
+#: versioned by date, not the container toolkit, and not what is versioned apart: distributions
+#: build settings, modprobe and persistenced themselves, and firmware has its version in its name,
+#: so that one of an earlier driver may stay beside the present one.
 _OF_DRIVER = re.compile(
-    r"(?:lib)?nvidia-(?:compute|driver|kernel|utils|headless|dkms|fabricmanager|imex|open|gl|cfg1"
-    r"|extra|decode|encode|fbc1|firmware|persistenced|modprobe|settings|xconfig|cuda|libs?|ml|smi)"
+    r"(?:lib)?nvidia-(?:compute|driver|kernel|kmod|utils|headless|dkms|fabric-?manager|imex|open|gl"
+    r"|cfg1|extra|decode|encode|fbc1|xconfig|cuda|libs?|ml|smi)"
     r"(?:$|[-:.])|libnvidia-(?:nscq|ml|cfg1|common|extra|gpucomp)|libnvsdm|cuda-drivers"
     r"|linux-(?:modules|objects|signatures)-nvidia|xserver-xorg-video-nvidia|kmod-nvidia"
 )
@@ -88,8 +90,10 @@ def packages(
     that the next load would take.
 
     One package that moved alone (unattended upgrades) breaks CUDA at the next restart. Packages
-    that were removed but left files behind (``rc``) are no installed packages. That all of them are
-    right does not mean that the driver drives the GPU: see driver.answers and kernel.driver_faults.
+    that were removed but left files behind (``rc``) are no installed packages; one that dpkg left
+    half-way (``iU``, ``iF``: an upgrade cut short, a module that did not build) fails whatever its
+    version. What dpkg and rpm list both counts. That all of them are right does not mean that the
+    driver drives the GPU: see driver.answers and kernel.driver_faults.
     """
     for fact in (installed, on_disk):
         # Nobody saves modinfo by hand; but where it was asked and did not answer, it may say more.
@@ -97,7 +101,12 @@ def packages(
             yield unknown(NODE, fact, "one version")
             return
     assert not isinstance(installed, Missing)
-    found = [p for p in installed.packages if p.installed is not False and _is_of_driver(p)]
+    named = [p for p in installed.packages if _is_of_driver(p)]
+    half = [p for p in named if p.half_done]
+    if half:
+        yield _half_done(installed, half)
+        return
+    found = [p for p in named if _there(p) and _has_version(p)]
     if not found:
         remedy = (
             "record the whole list; if the driver came from a runfile, nothing holds its version"
@@ -108,7 +117,7 @@ def packages(
     runs = None if isinstance(module, Missing) else module.version
     versions: dict[str, list[Package]] = {}
     for package in found:
-        versions.setdefault(package.upstream or "?", []).append(package)
+        versions.setdefault(_version(package), []).append(package)
     if not isinstance(on_disk, Missing):
         versions.setdefault(on_disk.version, [])
     common = runs or max(versions, key=lambda version: len(versions[version]))
@@ -116,22 +125,46 @@ def packages(
     expected = f"{common}{' (loaded module)' if runs else ''}"
     if not odd:
         actual = f"{len(found)} packages of {common}"
-        yield Finding(NODE, Status.PASS, expected, actual, (at(installed, found[0].line),))
+        yield Finding(NODE, Status.PASS, expected, actual, (_place(installed, found[0]),))
         return
     shown = [
         f"{version}: {', '.join(p.name for p in items[:4]) or 'the module file'}"
         for version, items in odd.items()
     ]
-    lines = [p.line for items in odd.values() for p in items[:1]]
-    evidence = tuple(at(installed, line) for line in lines[:3]) or (at(on_disk),)
+    firsts = [p for items in odd.values() for p in items[:1]]
+    evidence = tuple(_place(installed, p) for p in firsts[:3]) or (at(on_disk),)
     yield Finding(NODE, Status.FAIL, expected, "; ".join(shown), evidence)
 
 
+def _half_done(installed: Packages, half: list[Package]) -> Finding:
+    actual = ", ".join(f"{p.name} {p.version or ''} is {p.state}" for p in half[:4])
+    remedy = "`dpkg --audit`; `dpkg --configure -a` shows why; for dkms read its make.log"
+    proof = tuple(_place(installed, p) for p in half[:3])
+    expected = "every driver package fully installed"
+    return Finding(NODE, Status.FAIL, expected, f"half-way: {actual}", proof, remedy)
+
+
+def _place(installed: Packages, package: Package) -> Evidence:
+    return Evidence(probe=package.probe or installed.probe, line=package.line)
+
+
 def _is_of_driver(package: Package) -> bool:
-    """By name; a metapackage without a version of the driver's form does not count."""
-    if _OF_DRIVER.match(package.name) is None or "container" in package.name:
-        return False
-    return re.fullmatch(r"\d{3}\.\d+(?:\.\d+)?", package.upstream or "") is not None
+    return _OF_DRIVER.match(package.name) is not None and "container" not in package.name
+
+
+def _there(package: Package) -> bool:
+    """Installed, be it that a trigger of another package still waits; or the list does not say."""
+    return package.installed is not False or (package.state or "??")[1] in "Wt"
+
+
+def _version(package: Package) -> str:
+    """As upstream writes it; ``~`` begins what a distribution adds."""
+    return (package.upstream or "?").partition("~")[0]
+
+
+def _has_version(package: Package) -> bool:
+    """A metapackage, or one for a kernel, has no version of the driver's form."""
+    return re.match(r"\d{3}\.\d", package.upstream or "") is not None
 
 
 CHECKS: tuple[Check, ...] = (supported, packages)

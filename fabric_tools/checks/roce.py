@@ -158,6 +158,9 @@ def _mtu(nic: Nic, links: IpLinks | Missing) -> Judged:
     link = find_link(links, nic.netdev)
     if link is None:
         return lost_link(nic, links)
+    if link.state == "DOWN" or not link.admin_up:
+        remedy = "`ip link set IFACE up`, and in netplan or NetworkManager; see the cable"
+        return Judged(Status.FAIL, f"{link.name} is DOWN", (at(links, link.line),), remedy)
     planned = None
     if nic.rail is not None and "mtu_bytes" in nic.rail.model_fields_set:
         planned = nic.rail.mtu_bytes

@@ -211,6 +211,9 @@ def _cabled(nic: Nic, seen: LldpNeighbours, used: dict[tuple[str, str], list[str
         return Judged(Status.UNKNOWN, why, (at(seen),), remedy)
     base = nic.netdev.partition(".")[0]
     mine = [item for item in seen.neighbours if item.interface in (nic.netdev, base)]
+    # The same switch may speak CDP too, with other names for itself and its port.
+    plain = [item for item in mine if (item.via or "LLDP").upper() == "LLDP"]
+    mine = plain or mine
     switches = {
         (item.chassis_id or item.system_name or "", item.port_id or ""): item
         for item in mine

@@ -92,8 +92,16 @@ def _settled(mine: list[PortQos], want: Qos, declared: bool) -> Judged:
             remedy = "declare the site's class: profile.qos in the inventory; else set the port"
             return Judged(Status.UNKNOWN, actual, proof, remedy)
         return Judged(Status.FAIL, actual, proof)
+    refused = next((item.refused for item in mine if item.refused), "")
+    if refused:
+        return Judged(Status.UNKNOWN, f"not understood: {refused}", proof)
     if trust is None or pfc is None:
         remedy = "record `mlnx_qos -i IFACE`; with iproute2 both `dcb pfc` and `dcb app`"
+        return Judged(Status.UNKNOWN, actual, proof, remedy)
+    if want.trust == "dscp" and not any(item.dscp_prio and want.dscp in item.dscp_prio
+                                        for item in mine):  # fmt: skip
+        actual += f", but no table shows in which class DSCP {want.dscp} is"
+        remedy = "record the whole of `mlnx_qos -i IFACE`; with iproute2 `dcb app show dev IFACE`"
         return Judged(Status.UNKNOWN, actual, proof, remedy)
     if not all(item.whole for item in mine):
         return Judged(Status.UNKNOWN, f"{actual}, but the text is cut", proof)
@@ -128,16 +136,31 @@ def _wrong(mine: list[PortQos], want: Qos) -> tuple[list[str], bool]:
     if any(value != (want.pfc_priority,) for value in lists):
         wrong.append(f"PFC is not on {want.pfc_priority} only")
     trusted = told["trust"] == {"dscp"}
-    for item in mine:
-        if want.trust != "dscp" or not item.dscp_prio or want.dscp not in item.dscp_prio:
-            continue
-        if item.dscp_prio[want.dscp] != want.pfc_priority:
-            wrong.append(f"DSCP {want.dscp} is in priority {item.dscp_prio[want.dscp]}")
+    misplaced = _misplaced(mine, want)
     lossless = {value[0] for value in lists if len(value) == 1}
     sound = len(lists) == len(lossless) == 1 and all(
         lossless & set(item.dscp_prio.values()) for item in mine if item.dscp_prio
     )
-    return list(dict.fromkeys(wrong)), alike and trusted and sound
+    # The class is the wanted one, and only its DSCP is not in it: that is no other class.
+    sound = sound and (bool(wrong) or not misplaced)
+    return list(dict.fromkeys([*wrong, *misplaced])), alike and trusted and sound
+
+
+def _misplaced(mine: list[PortQos], want: Qos) -> list[str]:
+    """Tables that have the DSCP in another priority, or, where they are whole, in none.
+
+    What ``dcb app`` does not list goes to the default priority, which is not the lossless one.
+    """
+    said: list[str] = []
+    for item in mine if want.trust == "dscp" else ():
+        if item.dscp_prio is None:
+            continue
+        priority = item.dscp_prio.get(want.dscp)
+        if priority is None and item.whole:
+            said.append(f"DSCP {want.dscp} is in no class")
+        elif priority is not None and priority != want.pfc_priority:
+            said.append(f"DSCP {want.dscp} is in priority {priority}")
+    return said
 
 
 CHECKS: tuple[Check, ...] = (qos,)

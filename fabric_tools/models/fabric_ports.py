@@ -71,7 +71,7 @@ class PortQos(Model):
 
     ``trust``: dscp or pcp; ``pfc`` lists the priorities with PFC; ``dscp_prio`` maps DSCP numbers.
     ``willing``: DCBX in the firmware, where the switch may change all of this. ``whole``: all that
-    this tool prints of an interface is there.
+    this tool prints of an interface is there. ``refused``: why what it printed was not understood.
     """
 
     line: int
@@ -82,6 +82,7 @@ class PortQos(Model):
     dscp_prio: dict[int, int] | None = None
     willing: bool | None = None
     whole: bool = True
+    refused: str = ""
 
 
 class QosByPort(Fact):

@@ -354,6 +354,7 @@ class PciDevice(Model):
     link_line: int | None = None
     acs: tuple[str, ...] | None = None
     acs_line: int | None = None
+    acs_capable: bool = False
     max_payload_bytes: int | None = None  # DevCtl: what is set, not what the device could do
     max_read_request_bytes: int | None = None
     buses: tuple[int, int] | None = None

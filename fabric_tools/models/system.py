@@ -41,6 +41,15 @@ class Package(Model):
     state: str | None = None  # dpkg: "ii", "hi", "rc", "iU" ...
     installed: bool | None = None
     held: bool = False
+    probe: str = ""
+
+    @property
+    def half_done(self) -> bool:
+        """Whether dpkg stopped in the middle of it: unpacked, half-configured, to be reinstalled.
+
+        Waiting for a trigger (W, t) is installed but for a cache.
+        """
+        return self.state is not None and (self.state[1] in "HUF" or self.state.endswith("R"))
 
 
 class Packages(Fact):

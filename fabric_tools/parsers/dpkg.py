@@ -7,7 +7,9 @@ follow the manual pages (format unverified).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from fabric_tools.models.base import Fact
 from fabric_tools.models.system import Package, Packages
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
@@ -172,3 +174,17 @@ def parse_rpm(text: str) -> Packages:
     if not packages and not absent:
         raise ParseError(PROBE_RPM, 0, "no package")
     return Packages(packages=tuple(packages), absent=tuple(absent))
+
+
+def merge_packages(found: Sequence[Fact]) -> Packages:
+    """What dpkg and rpm list: a host that has both may have a driver from each."""
+    facts = [fact for fact in found if isinstance(fact, Packages)]
+    return Packages(
+        probe=facts[0].probe,
+        packages=tuple(
+            package.model_copy(update={"probe": fact.probe})
+            for fact in facts
+            for package in fact.packages
+        ),
+        absent=tuple(name for fact in facts for name in fact.absent),
+    )

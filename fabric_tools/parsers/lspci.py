@@ -62,6 +62,7 @@ class _Open:
         self.link_line: int | None = None
         self.acs: tuple[str, ...] | None = None
         self.acs_line: int | None = None
+        self.acs_capable = False
         self.payload: tuple[int, int] | None = None
         self.buses: tuple[int, int] | None = None
 
@@ -81,6 +82,8 @@ class _Open:
             self.payload = int(payload[1]), int(payload[2])
         elif buses := _BUSES.match(line):
             self.buses = int(buses[1], 16), int(buses[2], 16)
+        elif line.lstrip().startswith("ACSCap:"):
+            self.acs_capable = True
         elif line.lstrip().startswith("ACSCtl:"):
             self._acs(line, number)
 
@@ -123,6 +126,7 @@ class _Open:
             link_line=self.link_line,
             acs=self.acs,
             acs_line=self.acs_line,
+            acs_capable=self.acs_capable,
             max_payload_bytes=self.payload[0] if self.payload else None,
             max_read_request_bytes=self.payload[1] if self.payload else None,
             buses=self.buses,

@@ -18,14 +18,24 @@ from fabric_tools.parsers.sections import Section, split_sections
 
 
 def _each(probe: str, text: str, read: Callable[[Section], PortQos]) -> QosByPort:
-    found = []
+    """One interface that the tool refuses (no mlx5, no DCB) says nothing about the others."""
+    found: list[PortQos] = []
+    refused: ParseError | None = None
     for section in split_sections(probe, text):
         try:
             found.append(read(section))
         except ParseError as error:
             line = error.line + section.offset if error.line else section.first_line
             why = f"{section.name}: {error.why}" if section.name else error.why
-            raise ParseError(probe, line, why) from error
+            failure = ParseError(probe, line, why)
+            if not section.name:
+                raise failure from error
+            refused = refused or failure
+            found.append(
+                PortQos(line=line, netdev=section.name, whole=False, refused=error.why[:200])
+            )
+    if refused is not None and all(item.refused for item in found):
+        raise refused
     return QosByPort(settings=tuple(found))
 
 

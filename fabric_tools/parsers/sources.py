@@ -185,4 +185,5 @@ COMBINED: tuple[type[Fact], ...] = (
 MERGED: dict[type[Fact], Callable[[Sequence[Fact]], Fact]] = {
     fabric_ports.RdmaPorts: ports.merge_ports,
     fabric_ports.QosByPort: port_qos.merge_qos,
+    system.Packages: dpkg.merge_packages,
 }

@@ -52,9 +52,13 @@ def test_a_block_that_names_another_interface_is_refused() -> None:
 
 def test_the_line_of_an_error_is_that_of_the_whole_text() -> None:
     text = f"==> ens1 <==\n{GOOD}==> ens2 <==\n{GOOD.replace('enabled     0', 'enabled     9')}"
+    good, bad = port_qos.qos_of_mlnx(text).settings
+    assert "enabled     9" in text.split("\n")[bad.line - 1]
+    assert bad.refused and bad.pfc is None and not bad.whole
+    assert good.pfc == (3,) and not good.refused
     with pytest.raises(ParseError) as caught:
-        port_qos.qos_of_mlnx(text)
-    assert "enabled     9" in text.split("\n")[caught.value.line - 1]
+        port_qos.qos_of_mlnx(text.replace("enabled     0", "enabled     9"))
+    assert caught.value.line < bad.line
 
 
 def test_mlnx_qos_of_one_interface() -> None:
