@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from network_corpus import text_of
 
-from fabric_tools.parsers.nccl_texts import node_tests
+from fabric_tools.models.nccl_texts import NcclText
+from fabric_tools.parsers.base import NothingHere
+from fabric_tools.parsers.nccl_texts import cluster_tests, node_tests
+
+
+def _either(text: str) -> NcclText:
+    """The text as that of one node, else as that of several."""
+    try:
+        found = node_tests(text)
+    except NothingHere:
+        return cluster_tests(text)
+    return found if found.runs else cluster_tests(text)
+
 
 _INFO = "n1:1:2 [0] NCCL INFO NCCL version 2.21.5\n"
 
@@ -22,7 +34,8 @@ _INFO = "n1:1:2 [0] NCCL INFO NCCL version 2.21.5\n"
 )
 def test_warnings_that_are_failures(words: str) -> None:
     line = f"n1:1:2 [0] foo.cc:160 NCCL WARN {words}\n"
-    assert node_tests(text_of("n14") + "\n" + line).failures
+    text = text_of("n14") + "\n" + line
+    assert _either(text).failures
     assert node_tests(line).failures
 
 
