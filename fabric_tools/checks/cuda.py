@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.facts import CudaInit
@@ -11,6 +12,9 @@ from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
+_RECORD = (
+    "read the node with fabric-collect.pyz, which asks the CUDA library: cuda_init (cuda_init.json)"
+)
 _CUDA_REMEDIES = {
     802: "the NVSwitch fabric is not ready: see fabric.manager and fabric.state; in a virtual "
     "machine that was given single GPUs it is the host that has to register them",
@@ -35,11 +39,16 @@ def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding
     """
     expected = f"cuInit 0, {spec.gpu.number} devices" if spec else "cuInit 0"
     if isinstance(cuda, Missing):
+        # By the switches of the board: of a part of it they and their manager count as elsewhere.
         alone = (
-            spec is not None and spec.fabric.manager.value and not spec.fabric.reports_state.value
+            spec is not None
+            and spec.fabric.nvswitch_pci_id.value is not None
+            and not spec.fabric.reports_state.value
         )
-        if cuda.recorded or alone:
+        if cuda.recorded:
             yield unknown(NODE, cuda, expected)
+        elif alone:
+            yield replace(unknown(NODE, cuda, expected), remedy=_RECORD)
         else:
             remedy = "read the node with fabric-collect.pyz, which asks the CUDA library"
             actual = "no CUDA call was recorded"

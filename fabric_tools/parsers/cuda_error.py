@@ -49,6 +49,8 @@ _CODES = {
 
 def _code(words: str) -> int | None:
     lowered = words.lower().strip(" .\"'()")
+    if lowered.isascii() and lowered.isdigit() and len(lowered) <= 4:
+        return int(lowered)  # CUDA error 802
     return next((code for text, code in _CODES.items() if lowered.startswith(text)), None)
 
 

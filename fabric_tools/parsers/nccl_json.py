@@ -6,6 +6,7 @@ unverified). Booleans are the strings "true" and "false".
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -151,6 +152,13 @@ def _bounds(top: dict[str, Any]) -> tuple[int | None, bool | None]:
     return count, okay
 
 
+def _said(error: Any) -> str:
+    """An error as text, whatever form it has; "" where it says nothing."""
+    if error is None or isinstance(error, str):
+        return (error or "").strip()
+    return json.dumps(error, ensure_ascii=False)
+
+
 def parse_nccl_json(text: str) -> NcclTests:
     """The one test of a JSON report."""
     top, lines = _top(text), Finder(text)
@@ -185,7 +193,7 @@ def parse_nccl_json(text: str) -> NcclTests:
         avg_busbw_gbytes_s=bandwidth,
         avg_busbw_ok=_flag(average, "okay"),
         avg_busbw_line=lines.key("average_bus_bandwidth") if average else None,
-        failures=tuple(note(0, e) for e in errors if isinstance(e, str) and e.strip())[:100],
+        failures=tuple(note(0, e) for e in map(_said, errors) if e)[:100],
         complete=gone is None and count is not None and okay is not None,
     )
     return NcclTests(runs=(run,))

@@ -31,6 +31,7 @@ class OpenRun:
     pending: tuple[int, list[str]] | None = None
     unreadable: list[int] = field(default_factory=list)
     elided: int = 0
+    stray: int = 0  # a line of a test that nobody could read, anywhere in the text
     bounds: tuple[int, int, bool] | None = None
     average: tuple[int, float, bool | None] | None = None
     average_unended: bool = False  # the last line of a text without a newline at its end
@@ -74,6 +75,8 @@ class OpenRun:
             gone = f"line {self.unreadable[0]} is cut or garbled"
         elif self.elided:
             gone = f"rows are left out at line {self.elided}"
+        elif self.stray:
+            gone = gone or f"line {self.stray} is of a test that could not be read"
         return NcclRun(
             line=self.line,
             layout="text",

@@ -17,10 +17,13 @@ from fabric_tools.parsers.bounded import MIB, note, read_lines
 from fabric_tools.parsers.nccl_json import parse_nccl_json
 from fabric_tools.parsers.nccl_rows import Sweep
 from fabric_tools.parsers.nccl_run import OpenRun
+from fabric_tools.parsers.nccl_signs import FAILURE, signs
 from fabric_tools.parsers.saved import bare
 
 PROBE = "nccl_tests"
 _MAX_LINES, _MAX_LINE, _MAX_ROWS, _MAX_RUNS = 200_000, 1 << 20, 10_000, 500
+#: No line of a test is longer.
+_LONGEST = 4096
 
 _PREFIX = re.compile(
     r"\[[^\[\]\s]{1,80}\]<std(?:out|err)>:? ?|\s{0,8}\d{1,5}: |\[\d{1,5}\] ?(?=[# ])"
@@ -53,11 +56,6 @@ _MENTION = re.compile(
     r"\b(all_reduce|all_gather|reduce_scatter|broadcast|reduce|alltoallv?|scatter|gather|sendrecv"
     r"|hypercube)(?:_perf(?:_mpi)?\b|\.cu:\d)|run_nccl_tests\.sh\b.{0,200}? -t (\w{1,40})",
     re.ASCII,
-)
-_FAILURE = re.compile(
-    r"Test (?:NCCL |CUDA )?failure|NCCL failure|CUDA failure|unhandled (?:cuda|system) error"
-    r"|Segmentation fault|exited on signal|MPI_ABORT|Test timeout|# error: |srun: error"
-    r"|DUE TO TIME LIMIT"
 )
 _ELIDED = re.compile(r"\s*[\[(<]?(?:\.{3,}|\u2026|snip|skipped)", re.IGNORECASE)
 
@@ -97,6 +95,7 @@ class _Reader:
         self.mentions: dict[str, int] = {}
         self.orphans: list[TextNote] = []
         self.row_count = 0
+        self.stray = 0
 
     def open(self, key: str, number: int) -> OpenRun:
         run = OpenRun(number)
@@ -118,16 +117,27 @@ class _Reader:
         return run
 
     def line(self, raw: str, number: int) -> None:
+        """A line, and whether it holds more of a test than was understood."""
+        known = len(raw) <= _LONGEST and self.known(raw, number)
+        if len(raw) > _LONGEST:
+            self.foreign(None, raw, raw, number)
+        if not self.stray and signs(raw) > known:
+            self.stray = number
+
+    def known(self, raw: str, number: int) -> bool:
+        """Read the line; whether it was a heading, a row or a closing line."""
         key, line = _split_prefix(raw)
         line = _without_log(line)
         if not line.strip():
-            return
+            return False
         bare = line.lstrip(" \t#")
         run = self.current.get(key)
         first = bare[:1]
         if first.isdigit():
             if run is not None and run.layout is not None:
                 self.table_line(run, line, number)
+                if not table.is_row(line):
+                    self.foreign(run, raw, line, number)
             elif table.is_row(line):
                 layout = table.layout_of_row(line.split())
                 if layout is None:
@@ -135,10 +145,15 @@ class _Reader:
                 run = self.run_for(key, number)
                 run.layout, run.headless = layout, True
                 self.table_line(run, line, number)
-        elif first in ("s", "b") and table.is_heading(bare.split(maxsplit=3)[:3]):
+            else:
+                self.foreign(run, raw, line, number)
+            return table.is_row(line)
+        if first in ("s", "b") and table.is_heading(bare.split(maxsplit=3)[:3]):
             self.heading(key, bare, number)
         elif not self.footer(key, bare, number) and not self.head(key, bare, number):
             self.foreign(run, raw, line, number)
+            return False
+        return True
 
     def table_line(self, run: OpenRun, line: str, number: int) -> None:
         words = line.split()
@@ -240,7 +255,7 @@ class _Reader:
         if run is not None and run.sweep and (match := _REDUCING.search(line)):
             old = run.sweep
             run.sweep = Sweep(old.min_bytes, int(match[1]), old.step, old.by_factor)
-        failed = _FAILURE.search(raw) is not None
+        failed = FAILURE.search(raw) is not None
         if match := _MENTION.search(raw):
             if failed and run is not None:
                 run.collective = run.collective or match[1]
@@ -262,12 +277,12 @@ def parse_nccl_tests(text: str) -> NcclTests:
     reader = _Reader()
     last = len(lines)
     for number, line in enumerate(lines, start=1):
-        if len(line) > 4096:
-            continue
         reader.line(line + "0x" if number == last and table.is_row(line) else line, number)
     if reader.runs and (average := reader.runs[-1].average) and average[0] == last:
         reader.runs[-1].average_unended = True
     if not reader.runs:
         said = f" (it says: {reader.orphans[0].text[:100]})" if reader.orphans else ""
         raise ParseError(PROBE, 0, "no test of nccl-tests" + said)
+    for run in reader.runs:
+        run.stray = reader.stray
     return NcclTests(runs=tuple(run.closed() for run in reader.runs))

@@ -18,6 +18,7 @@ from fabric_tools.parsers.base import NothingHere, ParseError
 from fabric_tools.parsers.bounded import note
 from fabric_tools.parsers.nccl_debug import parse_nccl_debug
 from fabric_tools.parsers.nccl_shape import MOST_GPUS, over_hosts
+from fabric_tools.parsers.nccl_signs import FAILURE
 from fabric_tools.parsers.nccl_tests import parse_nccl_tests
 
 PROBE = "nccl_tests"
@@ -26,12 +27,18 @@ _LOG = re.compile(r"NCCL (?:INFO|WARN|TRACE)\b")
 _TABLE = re.compile(
     r"nThread \d|(?:size|bytes)\s{1,40}(?:count|N)\s{1,40}type\b|Out of bounds values"
     r"|Avg bus bandwidth|Collective test (?:starting|concluded)|# Using devices"
+    r"|\b(?:out_of_bounds|nwrong)\\?\"\s{0,9}:"
 )
 _ENDED = re.compile(r"Test (?:NCCL |CUDA )?failure\b")
 _BAD = re.compile(
     r"\bcuda (?:failure|error)\b|\bfail(?:ed|ure)\b|\berror\b|unhandled|timed? ?out|refused"
-    r"|reset by peer|\babort|duplicate gpu|status=[1-9]",
+    r"|reset by peer|closed by remote|\babort|duplicate gpu|status=[1-9]|mismatch|missing ranks?"
+    r"|no socket interface|corrupt|inconsistent|uncorrectable|out of memory|illegal",
     re.IGNORECASE,
+)
+#: How NCCL passes an error up. A socket that a peer closes at the end leaves such lines as well.
+_PASSED_UP = re.compile(
+    r"NCCL INFO (?!misc/socket|proxy)[\w./-]{1,80}\.(?:cc|cu|h):\d{1,6} -> [1-689]\b", re.ASCII
 )
 #: A library or plugin that is not there is said as a warning too; ``transport`` judges its effect.
 _HARMLESS = re.compile(
@@ -60,10 +67,10 @@ def _log_over_hosts(log: NcclDebug, runs: tuple[NcclRun, ...]) -> bool | None:
     return False if log.channels.p2p or log.channels.shm else None
 
 
-def _ends_of(text: str) -> tuple[TextNote, ...]:
+def _ends_of(text: str, sign: re.Pattern[str] = _ENDED) -> tuple[TextNote, ...]:
     """A test that failed before it printed anything leaves one line."""
     found = []
-    for match in islice(_ENDED.finditer(text), 20):
+    for match in islice(sign.finditer(text), 20):
         start = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.start())
         line = text[start : end if end >= 0 else len(text)]
@@ -86,6 +93,9 @@ def _read(text: str) -> NcclText:
                 raise
             unread = str(error)
     failures = failures_of(log) if log else ended if not runs else ()
+    if log and not runs:
+        # A log alone: no table tells that the job went well nevertheless.
+        failures = failures or _ends_of(text, FAILURE) or _ends_of(text, _PASSED_UP)
     several = _log_over_hosts(log, runs) if log else None
     return NcclText(runs=runs, log=log, failures=failures, several=several, unread=unread)
 

@@ -244,6 +244,7 @@ ERRORS = {
     "x NCCL WARN Cuda failure 999 'unknown error'\n": 999,
     "cudaGetDeviceCount returned 802\n-> system not yet initialized\nResult = FAIL\n": 802,
     "RuntimeError: CUDA error: system not yet initialized\n": 802,
+    "CUDA error 802\n": 802,
 }
 
 

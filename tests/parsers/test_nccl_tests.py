@@ -262,3 +262,47 @@ def test_json_variants() -> None:
 def test_refused(text: str) -> None:
     with pytest.raises(ParseError):
         parse_nccl_tests(text)
+
+
+def _bad_table(prefix: str) -> str:
+    """A whole table with a wrong element, every line behind a prefix."""
+    lines = text_of("n12").split("\n")
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["nccl-1  | ", "worker1 | ", "pod-a nccl-test ", "[n2] ", "(n2) ", "n2> ", "<1> ",
+     "Nov 30 10:00:00 n2 nccl[123]: ", "12:03:04.123 INFO "],
+)  # fmt: skip
+def test_a_table_behind_an_unknown_prefix_is_noticed(prefix: str) -> None:
+    runs = parse_nccl_tests(GOOD + _bad_table(prefix)).runs
+    assert not all(run.complete for run in runs)
+
+
+def test_a_table_in_another_framing_is_noticed() -> None:
+    framed = "".join(json.dumps({"log": x + "\n"}) + "\n" for x in text_of("n12").split("\n"))
+    for more in (framed, text_of("n12").replace("\n", "\r"), JSON, json.dumps(json.loads(JSON))):
+        assert not any(run.complete for run in parse_nccl_tests(f"{GOOD}\n{more}").runs)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "./run.sh: line 3: 4242 Bus error               (core dumped) ./build/alltoall_perf",
+        "Aborted (core dumped)",
+        "4242 Killed                  ./build/alltoall_perf",
+        "n1: CUDA error: uncorrectable ECC error encountered",
+        "[rank3]:[E1130 ProcessGroupNCCL.cpp:616] Watchdog caught collective operation timeout",
+        "all_gather_perf: symbol lookup error: libnccl.so.2",
+    ],
+)
+def test_a_death_below_a_whole_table(line: str) -> None:
+    assert not _one(GOOD).failures
+    assert _one(f"{GOOD}\n{line}\n").failures
+
+
+def test_json_errors_of_any_form() -> None:
+    for error in ({"msg": "boom", "rank": 3}, ["boom"], "boom"):
+        data = json.loads(JSON) | {"errors": [error, None, " "]}
+        assert len(_one(json.dumps(data)).failures) == 1
