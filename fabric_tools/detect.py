@@ -13,6 +13,8 @@ from fabric_tools.models.system import Virtualization
 from fabric_tools.parsers.reader import Facts, Missing
 
 _DECLARE = "name the platform with --platform"
+#: An NVSwitch in a list of lspci without numeric ids.
+_UNNUMBERED = "NVSwitch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Seen:
     switches: frozenset[str]
     chassis: str | None
     virtual: bool
+    bare_metal: bool
 
     def __str__(self) -> str:
         chassis = f"chassis {self.chassis}" if self.chassis else "chassis not recorded"
@@ -65,9 +68,14 @@ def _look(facts: Facts) -> Seen:
         products=frozenset(g.product for item in lists for g in item.gpus if g.product),
         ids=frozenset(d.vendor_device for d in gpus if d.vendor_device),
         gpus=max([len(gpus), *(len(item.gpus) for item in lists)]),
-        switches=frozenset(d.vendor_device for d in devices if d.vendor_device),
+        switches=frozenset(
+            d.vendor_device or _UNNUMBERED
+            for d in devices
+            if d.vendor_device or "NVSwitch" in d.name
+        ),
         chassis=None if isinstance(dmi, Missing) else dmi.product_name,
         virtual=not isinstance(virt, Missing) and virt.virtual,
+        bare_metal=not isinstance(virt, Missing) and not virt.virtual,
     )
 
 
@@ -161,10 +169,25 @@ def _target(spec: PlatformSpec, seen: Seen, site: HostVars) -> tuple[Target | No
         given = given.model_copy(update={"source": "inventory"})
     target = Target(**sections, site=given)
     if number != spec.gpu.count.value:
-        target = _part_of(target, number)
-    if site.fabric_manager == "elsewhere":
+        target = _part_of(target, number, _switched_here(spec, seen, number))
+    if site.fabric_manager == "elsewhere" and not _switched_here(spec, seen, number):
         target = _switched_elsewhere(target, "inventory: fabric_manager is elsewhere")
     return target, ""
+
+
+def _switched_here(spec: PlatformSpec, seen: Seen, number: int) -> bool:
+    """Whether the node shows that its NVSwitches, and so their manager, are its own.
+
+    They are on its bus, or its chassis is a whole DGX, or it is no virtual machine and has more
+    than half of the board: a smaller board has half at most, so this one lost a GPU. What is
+    declared of a part of a board is not believed against that.
+    """
+    if {spec.fabric.nvswitch_pci_id.value, _UNNUMBERED} & seen.switches:
+        return True
+    if seen.chassis in spec.match.dmi_products:
+        return True
+    count = spec.gpu.count.value
+    return seen.bare_metal and count is not None and number * 2 > count
 
 
 def _switched_elsewhere(target: Target, why: str) -> Target:
@@ -177,22 +200,26 @@ def _switched_elsewhere(target: Target, why: str) -> Target:
     return target.model_copy(update={"fabric": target.fabric.model_copy(update=none)})
 
 
-def _part_of(target: Target, number: int) -> Target:
-    """A board of which this host has ``number`` GPUs: the rest, and the switches, are elsewhere."""
+def _part_of(target: Target, number: int, here: bool) -> Target:
+    """A board of which this host has ``number`` GPUs: the rest, and the switches, are elsewhere.
+
+    Where the switches are ``here``, they and their manager are judged all the same.
+    """
     why = f"the inventory gives this host {number} of {target.title}"
     count: Sourced[int | None] = Sourced(value=number, source="inventory: gpu_count")
     update: dict[str, object] = {"gpu": target.gpu.model_copy(update={"count": count})}
-    if target.gpu.count.value is not None and number < target.gpu.count.value:
+    if target.gpu.count.value is not None and number < target.gpu.count.value and not here:
         target = _switched_elsewhere(target, f"{why}; the manager runs outside")
     if number == 1:
-        alone: dict[str, object] = {
-            "reports_state": Sourced(value=False, source=f"{why}; it may not be in the fabric")
-        }
-        update["fabric"] = target.fabric.model_copy(update=alone)
         mesh: dict[str, object] = {
             "mesh": Sourced(value="none", source=f"one GPU has no mesh; {why}"),
-            "links_per_gpu": Sourced(value=0, source=why),
             "pairs": None,
         }
+        if not here:
+            alone: dict[str, object] = {
+                "reports_state": Sourced(value=False, source=f"{why}; it may not be in the fabric")
+            }
+            update["fabric"] = target.fabric.model_copy(update=alone)
+            mesh["links_per_gpu"] = Sourced(value=0, source=why)
         update["nvlink"] = target.nvlink.model_copy(update=mesh)
     return target.model_copy(update=update)

@@ -154,6 +154,50 @@ def test_not_applicable_only_because_the_platform_file_says_so() -> None:
     assert all(not item.not_applicable(target) for item in CHECKS)
 
 
+DEAD = (
+    "Id=nvidia-fabricmanager.service\nLoadState=loaded\nActiveState=failed\nSubState=failed\n"
+    "UnitFileState=enabled\nResult=signal\n"
+)
+
+
+def skipped_of(target: Target | None) -> set[str]:
+    assert target is not None
+    return {item.id for item in CHECKS if item.not_applicable(target)}
+
+
+SWITCHES = {"fabric.manager", "fabric.log", "kernel.sxid", "pci.nvswitch_count"}
+
+
+@pytest.mark.parametrize(
+    "site", [{"gpu_count": 7}, {"gpu_count": 1}, {"fabric_manager": "elsewhere"}]
+)
+@pytest.mark.parametrize("shown", ["bus", "chassis", "both"])
+def test_switches_of_this_node_are_not_declared_away(site: dict[str, object], shown: str) -> None:
+    """On its own bus, or in a chassis that is a whole DGX: their manager runs here."""
+    texts: dict[str, str | None] = {"fabricmanager_unit": DEAD}
+    if shown == "bus":
+        texts["dmi_product"] = "PowerEdge XE9680\n"
+    elif shown == "chassis":
+        texts["lspci"] = None
+    snapshot = changed(**texts)
+    given = HostVars.model_validate(site)
+    target, _ = choose_platform(Facts(snapshot), PLATFORMS, given)
+    assert not skipped_of(target) & SWITCHES
+    decision = report_on(snapshot, Phase.DRIVER, site=given).decisions[0]
+    failed = {v.check for v in decision.verdicts if v.status is Status.FAIL}
+    assert {"fabric.manager", "fabric.state"} <= failed
+
+
+@pytest.mark.parametrize(("number", "kind", "skipped"), [
+    (7, "none\n", False), (7, "kvm\n", True), (4, "none\n", True), (4, "kvm\n", True),
+])  # fmt: skip
+def test_a_part_of_a_board_without_switches(number: int, kind: str, skipped: bool) -> None:
+    """Half a board may be a small one; more than half of one on bare metal has lost GPUs."""
+    snapshot = changed(dmi_product="PowerEdge XE9680\n", lspci=None, virt=kind)
+    target, _ = choose_platform(Facts(snapshot), PLATFORMS, HostVars(gpu_count=number))
+    assert ("fabric.manager" in skipped_of(target)) is skipped
+
+
 def test_a_crash_in_a_check_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     from fabric_tools import judge as judge_module
     from fabric_tools.checks.registry import Check

@@ -106,6 +106,14 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+RAILS = (
+    "rails:\n"
+    "  - {{name: a, rdma_device: mlx5_0, netdev: eth0, address: 10.0.0.1/24, "
+    "subnet: 10.0.0.0/24}}\n"
+    "  - {{name: b, rdma_device: {}, netdev: {}, address: {}, subnet: 10.1.0.0/24}}\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -117,10 +125,16 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("platform: [", ("vars.yaml",)),
         ("\x00", ("vars.yaml",)),
         ("platform: no-such\n", ("no platform 'no-such'", "dgx-h100")),
+        (RAILS.format("mlx5_0", "eth1", "10.1.0.1/24"), ("rdma_device mlx5_0 is declared twice",)),
+        (RAILS.format("mlx5_1", "eth0", "10.1.0.1/24"), ("netdev eth0 is declared twice",)),
+        (RAILS.format("mlx5_1", "eth1", "10.0.0.1/16"), ("address 10.0.0.1 is declared twice",)),
+        (RAILS.format("mlx5_1", "eth1", "10.1.0.1/24") + "profile: {fabric: none}\n",
+         ("profile.fabric is none",)),
         ("waivers: [{check: no.such, reason: r, owner: o, expires: 2030-01-01T00:00:00Z}]\n",
          ("no check 'no.such'",)),
     ],
-    ids=["bomb", "deep", "tag", "duplicate", "typo", "cut", "nul", "platform", "waiver"],
+    ids=["bomb", "deep", "tag", "duplicate", "typo", "cut", "nul", "platform", "one device",
+         "one netdev", "one address", "rails of no fabric", "waiver"],
 )  # fmt: skip
 def test_bad_host_vars(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     path = tmp_path / "vars.yaml"
@@ -480,8 +494,30 @@ def test_several_hosts_are_compared(tmp_path: Path) -> None:
         refused(cli("validate", "driver", *args[:4], option, str(HEALTHY)), "about one host")
 
 
+def test_a_before_that_is_no_earlier_reading_of_this_node(tmp_path: Path) -> None:
+    from fabric_tools.models.snapshot import HostIdentity
+    from fabric_tools.transport.files import read_snapshot
+
+    args = ("--snapshot", str(HEALTHY), "--before", str(HEALTHY))
+    refused(validate(*args), "--before", "the same reading")
+    healthy, paths = read_snapshot(HEALTHY), []
+    for number in range(2):
+        host = HostIdentity(machine_id=f"{number:032x}")
+        probes = {k: v for k, v in healthy.probes.items() if number or k != "nvidia_smi_topo"}
+        paths.append(tmp_path / f"{number}.json")
+        changed = healthy.model_copy(update={"host": host, "probes": probes})
+        paths[-1].write_text(changed.model_dump_json())
+    args = ("--snapshot", str(paths[1]), "--before", str(paths[0]))
+    refused(validate(*args), "--before", "another machine")
+
+
 def test_an_earlier_reading(tmp_path: Path) -> None:
-    args = ("validate", "nvlink", "--snapshot", str(HEALTHY), "--before", str(HEALTHY))
+    import shutil
+
+    earlier = tmp_path / "earlier"
+    shutil.copytree(HEALTHY, earlier)
+    (earlier / "topo.txt").unlink()
+    args = ("validate", "nvlink", "--snapshot", str(HEALTHY), "--before", str(earlier))
     done = cli(*args)
     assert done.returncode == 0 and b"nvlink.error_growth" in done.stdout
     refused(cli(*args, "--snapshot", str(HEALTHY)), "--before is about one host")

@@ -113,7 +113,7 @@ def _short(bus_id: str) -> str:
 
 @check(
     "gpu.identity",
-    phases=(Phase.DRIVER,),
+    phases=(Phase.DRIVER, Phase.NVLINK),
     title="every GPU is the platform's model and there once",
     remedy="a foreign GPU was fitted, or the wrong platform is declared",
     subjects=every_gpu,

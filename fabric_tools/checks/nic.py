@@ -51,7 +51,7 @@ def _lost(nic: Nic, found: RdmaPorts) -> Judged:
 )
 def ports(found: RdmaPorts, spec: Target) -> Iterator[Finding]:
     """Port state of every rail of the inventory, by its RDMA device; that the device has the netdev
-    which the inventory gives it.
+    which the inventory gives it. Fewer rails than the platform file has compute ports: a warning.
 
     Without rails, but with a platform file that knows its compute ports: at least that many active
     ports of at least their speed, of the site's link layer. A DGX has storage ports beside them, so
@@ -62,12 +62,26 @@ def ports(found: RdmaPorts, spec: Target) -> Iterator[Finding]:
     if not spec.site.rails:
         yield _count(found, spec)
         return
+    count = spec.nic.count.value
+    if count is not None and len(spec.site.rails) < count:
+        yield _unnamed(found, spec, count)
     for rail, nic in _rails(spec, found):
         judged = _up(rail, nic, found)
         yield Finding(
             rail.name, judged.status, f"{rail.rdma_device} active", judged.actual, judged.evidence,
             judged.remedy,
         )  # fmt: skip
+
+
+def _unnamed(found: RdmaPorts, spec: Target, count: int) -> Finding:
+    """Fewer rails than the vendor builds in: a port that none of them names may be a dead NIC."""
+    named = {rail.rdma_device for rail in spec.site.rails}
+    dead = [p for p in candidates(found, spec) if p.device not in named and p.active is False]
+    actual = f"{len(spec.site.rails)} rails of {count} compute ports are declared"
+    actual += f"; named by no rail: {', '.join(map(down, dead[:8]))}" if dead else ""
+    return Finding(
+        NODE, Status.WARN, f"{count} rails", actual, evidence(found, *dead), DECLARE
+    )  # fmt: skip
 
 
 def _up(rail: Rail, nic: Nic, found: RdmaPorts) -> Judged:

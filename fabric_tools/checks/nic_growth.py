@@ -46,7 +46,8 @@ def growth(before: RdmaPorts, after: RdmaPorts, spec: Target) -> Iterator[Findin
 
     Absolute counts say little: they go back to the start of the driver. Growth of an error of the
     link fails; growth of lost or repeated packets warns. A counter that went down was reset, and
-    one at the end of its range (link_downed 255) cannot grow: then the pair proves nothing.
+    one at the end of its range (link_downed 255) cannot grow: then the pair proves nothing, nor
+    where the node_guid says that another NIC stands there now.
     """
     expected = "no growth"
     if spec.site.rails:
@@ -76,6 +77,8 @@ def growth(before: RdmaPorts, after: RdmaPorts, spec: Target) -> Iterator[Findin
 def _pair(old: FabricPort | None, new: FabricPort | None) -> tuple[Status, str]:
     if old is None or new is None:
         return Status.UNKNOWN, "the port is not in both readings"
+    if old.node_guid and new.node_guid and old.node_guid != new.node_guid:
+        return Status.UNKNOWN, f"another NIC: node_guid {old.node_guid}, now {new.node_guid}"
     watched = [name for name in (*_LINK, *_LOSS) if name in old.counters or name in new.counters]
     told = [name for name in watched if name in old.counters and name in new.counters]
     if not any(name in _LINK for name in told):

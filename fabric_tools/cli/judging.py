@@ -118,12 +118,26 @@ def _named_apart(asked: list[tuple[Reading, Question]]) -> list[tuple[Reading, Q
 
 
 def _earlier(before: Snapshot | None, now: Snapshot) -> None:
-    """Raises ``UsageError`` where the reading before is not one before."""
-    if before is None or before.started_at is None or now.started_at is None:
+    """Raises ``UsageError`` where the reading before is not an earlier one of the same node."""
+    if before is None:
+        return
+    mine, other = now.host.machine_id, before.host.machine_id
+    if mine and other and mine != other and now.redacted == before.redacted:
+        raise UsageError("is of another machine (machine_id differs)", where="--before")
+    if _texts(before) == _texts(now):
+        raise UsageError(
+            "is the same reading: every text is identical", where="--before",
+            try_next="give one that was taken earlier",
+        )  # fmt: skip
+    if before.started_at is None or now.started_at is None:
         return
     if before.started_at >= now.started_at:
         taken = f"{before.started_at:%Y-%m-%d %H:%M:%S}"
         raise UsageError(f"taken at {taken}, which is not before the other", where="--before")
+
+
+def _texts(snapshot: Snapshot) -> dict[str, str]:
+    return {name: result.stdout for name, result in snapshot.probes.items()}
 
 
 def _before(path: Path | None) -> Snapshot | None:

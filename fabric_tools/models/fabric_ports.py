@@ -27,7 +27,8 @@ class FabricPort(Model):
 
     ``state`` and ``physical_state`` as printed; ``active`` is False where any tool called the port
     anything but active. ``netdev`` is its network interface. ``device_type`` is the chip
-    (``MT4129``). ``gids`` is None where no tool listed any; ``gids_whole``: the list is not cut.
+    (``MT4129``), ``node_guid`` its number as 16 hex digits.
+    ``gids`` is None where no tool listed any; ``gids_whole``: the list is not cut.
     ``counters`` by the names of sysfs.
     """
 
@@ -36,6 +37,7 @@ class FabricPort(Model):
     device: str
     port: int
     device_type: str | None = None
+    node_guid: str | None = None
     firmware: str | None = None
     state: str | None = None
     physical_state: str | None = None

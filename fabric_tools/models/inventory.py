@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fabric_tools.models.base import Model
 from fabric_tools.models.verdict import Waiver
@@ -72,3 +72,17 @@ class HostVars(Model):
         if any(waiver.kind == "break_glass" for waiver in waivers):
             raise ValueError("break_glass is for the command line only")
         return waivers
+
+    @model_validator(mode="after")
+    def _rails_apart(self) -> HostVars:
+        """Two rails of one NIC would hide the NIC that no rail names."""
+        for name in ("name", "netdev", "rdma_device", "address"):
+            seen: set[str] = set()
+            for rail in self.rails:
+                value = getattr(rail, name).partition("/")[0]
+                if value in seen:
+                    raise ValueError(f"rails: {name} {value} is declared twice")
+                seen.add(value)
+        if self.rails and self.profile.fabric == "none":
+            raise ValueError("rails are declared, but profile.fabric is none")
+        return self

@@ -62,6 +62,11 @@ def _gid(gid: Gid) -> PortGid:
     )  # fmt: skip
 
 
+def _guid(printed: str | None) -> str | None:
+    """``0x0200...`` of ibstat and ``0200:...`` of sysfs as one form."""
+    return printed.lower().removeprefix("0x").replace(":", "") if printed else None
+
+
 def _ports(devices: Iterable[RdmaDevice]) -> list[FabricPort]:
     """Devices of all vendors' tools; the chip's number stands in vendor_part_id or in the type."""
     return [
@@ -72,6 +77,7 @@ def _ports(devices: Iterable[RdmaDevice]) -> list[FabricPort]:
             device_type=device.type
             or (f"MT{device.vendor_part_id}" if device.vendor_part_id else None),
             firmware=device.firmware,
+            node_guid=_guid(device.node_guid),
             state=port.state,
             physical_state=port.physical_state,
             active=_is_active(port.state, port.physical_state),
