@@ -69,7 +69,7 @@ def test_open_says_open() -> None:
     assert text.rstrip().splitlines()[-1] == "OPEN (exit 0): every gate asked for is open"
     assert "RECORDED, not a live node" in text
     assert "driver: OPEN, 28 checks" in text
-    assert "nvlink: OPEN (passive part, nothing measured under load), 10 checks" in text
+    assert "nvlink: OPEN (passive part, nothing measured under load), 11 checks" in text
 
 
 def test_verbose_lists_what_passed() -> None:

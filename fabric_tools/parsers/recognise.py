@@ -36,7 +36,7 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("fabricmanager_version", r"^Fabric Manager version is"),
         ("fabricmanager_unit", r"nvidia-fabricmanager\.service - |^Id=nvidia-fabricmanager"
                                r"|^Unit nvidia-fabricmanager\.service could not be found"
-                               r"|^\s*\S nvidia-fabricmanager\.service\s*$"),
+                               r"|^[ \t]{0,8}\S nvidia-fabricmanager\.service[ \t]*$"),
         ("fabricmanager_log", r"nv-fabricmanager(?:\[\d+\])?:|nvidia-fabricmanager-start\.sh"
                               r"|\[(?:INFO|ERROR|WARNING|CRITICAL)\] \[tid"),
         ("nvidia_module", r"^NVRM version:"),

@@ -115,7 +115,6 @@ def test_unit_status_forms() -> None:
     restart = parse_unit_state(
         "* x.service - X\n   Loaded: loaded (/x; static)\n"
         "   Active: activating (auto-restart) (Result: exit-code) since Mon\n"
-        "   Active: active (running)\n"
     )
     assert (restart.active, restart.sub) == ("activating", "auto-restart")
     assert (restart.result, restart.enabled, restart.line) == ("exit-code", "static", 3)
@@ -135,6 +134,8 @@ def test_unit_status_forms() -> None:
         "",
         "active\n",
         SHOW + SHOW,
+        "* x.service - X\n   Active: active (running)\n   Active: failed\n",
+        "* x.service - X\n   Active: active (running)\n* x.service - X\n   Active: failed\n",
         SHOW.replace("activating", "activ"),
         SHOW.replace("Id=nvidia-fabricmanager.service\n", ""),
         SHOW.replace("LoadState=loaded", "LoadState=load"),
