@@ -380,6 +380,13 @@ def test_a_misnamed_file_is_told(tmp_path: Path) -> None:
     assert done.returncode == 3
 
 
+def test_an_output_that_no_check_judges_is_told(tmp_path: Path) -> None:
+    (tmp_path / "topo.txt").write_bytes((HEALTHY / "topo.txt").read_bytes())
+    (tmp_path / "dcgm_diag.txt").write_text("Successfully ran diagnostic for group.\n")
+    done = validate("--snapshot", str(tmp_path), "--platform", "dgx-h100")
+    assert b"dcgm_diag: known, but no check judges it yet" in done.stderr
+
+
 def test_snapshot_from_standard_input_and_file_are_judged_alike(tmp_path: Path) -> None:
     from fabric_tools.transport.files import read_snapshot
 

@@ -66,6 +66,10 @@ def _gid(nic: Nic, found: RdmaPorts) -> Judged:
         return Judged(Status.PASS, actual, (_proof(found, best),))
     shown = port.gids[:1]
     proof = tuple(_proof(found, item) for item in (usable or shown)[:2]) or evidence(found, port)
+    if usable and all(_is_placeholder(item) for item in usable):
+        actual = f"{len(usable)} addresses, all replaced (redacted?): none to compare with the plan"
+        remedy = "judge a snapshot that is not redacted"
+        return Judged(Status.UNKNOWN, actual, proof, remedy)
     if usable:
         has = ", ".join(f"{_value(item)} (index {item.index})" for item in usable[:4])
         remedy = "correct the address of the interface, or of the rail in the inventory"
@@ -90,9 +94,23 @@ def _value(item: PortGid) -> str:
         return item.gid
 
 
+#: What ``collect --redact`` puts in place of addresses; no interface of a node has one of these.
+_PLACEHOLDERS = tuple(
+    ipaddress.ip_network(text) for text in ("192.0.2.0/24", "198.18.0.0/15", "2001:db8::/32")
+)
+
+
+def _is_placeholder(item: PortGid) -> bool:
+    try:
+        address = ipaddress.ip_address(item.ipv4 or item.gid)
+    except ValueError:
+        return False
+    return any(address in network for network in _PLACEHOLDERS)
+
+
 def _routable(item: PortGid) -> bool:
     """An IPv4 address, or an IPv6 address that is not link-local."""
-    if item.ipv4:
+    if item.ipv4 or _is_placeholder(item):
         return True
     try:
         return ipaddress.IPv6Address(item.gid).is_global or ipaddress.IPv6Address(

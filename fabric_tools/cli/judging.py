@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fabric_tools import __version__
-from fabric_tools.checks import BY_ID
+from fabric_tools.checks import BY_ID, CHECKS
 from fabric_tools.cli.reach import Reach
 from fabric_tools.errors import Exit, UsageError, worst
 from fabric_tools.judge import Question, Reading, judge_fleet
@@ -98,10 +98,17 @@ def _readings(paths: Sequence[Path], reach: Reach) -> list[tuple[str, Reading]]:
     found = []
     for path in paths:
         folder = read_folder(path)
-        for note in folder.notes:
+        for note in (*folder.notes, *_unjudged(folder.readings)):
             print(f"fabric-tools: {path}: {printable(note)}", file=sys.stderr)
         found += [(_label(path), reading) for reading in folder.readings]
     return found
+
+
+def _unjudged(readings: Sequence[Reading]) -> list[str]:
+    """So that nobody takes a fault in such an output for judged."""
+    judged = {probe for item in CHECKS for probe in item.probes}
+    found = {probe for reading in readings for probe in reading.snapshot.probes}
+    return [f"{probe}: known, but no check judges it yet" for probe in sorted(found - judged)]
 
 
 def _named_apart(asked: list[tuple[Reading, Question]]) -> list[tuple[Reading, Question]]:

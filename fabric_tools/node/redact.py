@@ -2,7 +2,8 @@
 
 Equal values get equal placeholders within one snapshot, in the shape of the original, so that a
 redacted snapshot is judged like the original: two GPUs keep two different UUIDs. Addresses become
-ones reserved for documentation (RFC 5737, RFC 3849), MAC addresses locally administered ones.
+ones for documentation or benchmarks (RFC 5737, 3849, 2544), MAC addresses locally administered
+ones.
 
 A host or user may be called like a word of the tools (``gpu``, ``nvidia``). Such a name is replaced
 only where it can be nothing else (before ``kernel:``, under ``/home``, before ``@``).
@@ -27,7 +28,10 @@ _IB_GUID = re.compile(
     r"(?<![0-9A-Fa-f:])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![0-9A-Fa-f:])|"
     r"(?i:(?<=guid)\W{0,4}(?:0x)?[0-9a-f]{16}\b)|(?<=-g )0x[0-9a-fA-F]{16}\b"
 )
+#: An IPoIB address: queue pair, prefix and GUID, 20 bytes.
+_IPOIB = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){19}(?![0-9A-Fa-f:])")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]\d|\d)")
+_BENCHMARK = ipaddress.IPv4Address("198.18.0.0")
 #: Eight groups of four digits, as the kernel prints GIDs.
 _GID_CHARS = 39
 _IPV6 = re.compile(r"(?<![0-9A-Fa-f:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?")
@@ -55,6 +59,20 @@ _SERIALS = (
     re.compile(r"(?i)(\b(?:PART)?UUID=)([0-9a-f]{8}-[0-9a-f]{2}|[0-9a-f]{4}-[0-9a-f]{4})(?![\w-])"),
     re.compile(r"(?i)(\b[ni]qn\.)([\w.:-]+)"),
     re.compile(r"(?i)(\b(?:naa\.|eui\.|wwn-0x))([0-9a-f]{6,})"),
+    # ip -j -d link
+    re.compile(r"(\"(?:ifalias|phys_switch_id|phys_port_id)\"\s*:\s*\")([^\"\n]+)"),
+)
+#: What lldpcli prints of switches and cables, in its two forms of JSON (json, json0).
+_NEIGHBOURS = (
+    re.compile(
+        r"(\"(?:descr|serial|asset|manufacturer|unique-id|location)\"\s*:\s*"
+        r"(?:\[\s*\{\s*\"value\"\s*:\s*)?\")([^\"\n]+)"
+    ),
+    re.compile(r"(\"name\"\s*:\s*\[\s*\{\s*\"value\"\s*:\s*\")([^\"\n]+)"),
+    re.compile(
+        r"(\"chassis\"\s*:\s*\{\s*\")"
+        r"((?!(?:id|descr|name|ttl|mgmt-ip|mgmt-iface|capability)\")[^\"\n]+)"
+    ),
 )
 #: Names of processes are people's projects and paths. Their lines stay: checks read them.
 _PROCESSES = (
@@ -93,8 +111,8 @@ nvswitch ok open pci pcie pending persistence phb pix product pxb release remapp
 server state success supported switch sxid sys system systemd timeout ubuntu unit unknown user
 version volatile xid yes
 """
-#: H100, GB200, NV18, HBM3, GPU0 and their like.
-_PRODUCT = re.compile(r"[a-z]{0,3}\d+[a-z]?|[dh]gx\w*")
+#: H100, GB200, NV18, HBM3, GPU0 and their like; gpu042 is a host.
+_PRODUCT = re.compile(r"[a-z]{0,3}(?:0|[1-9]\d*)[a-z]?|[dh]gx\w*")
 
 
 class _Names:
@@ -134,12 +152,16 @@ class Redactor:
             text = pattern.sub(lambda m: m.group(1) + "REDACTED", text)
         for pattern in _SERIALS:
             text = pattern.sub(self._serial, text)
+        if '"lldp"' in text[:4096]:
+            for pattern in _NEIGHBOURS:
+                text = pattern.sub(self._neighbour, text)
         for pattern in _PROCESSES:
             text = pattern.sub(self._process, text)
         text = _EMAIL.sub(
             lambda m: self._names.get("mail", m.group(), lambda n: "mail-%d@example.org" % n), text
         )
         text = _UUID.sub(self._uuid, text)
+        text = _IPOIB.sub(self._ipoib, text)
         text = _MAC.sub(self._mac, text)
         text = _IB_GUID.sub(self._guid, text)
         text = _IPV4.sub(self._ipv4, text)
@@ -158,6 +180,14 @@ class Redactor:
         if value.lower() in _NOT_SERIAL:
             return match.group()
         return match.group(1) + self._names.get("serial", value, lambda n: "REDACTED%05d" % n)
+
+    def _neighbour(self, match: "Match[str]") -> str:
+        value = match.group(2)
+        return match.group(1) + self._names.get("neighbour", value, lambda n: "neighbour-%d" % n)
+
+    def _ipoib(self, match: "Match[str]") -> str:
+        new = self._names.get("ipoib", match.group(), lambda n: "%040x" % n)
+        return ":".join(new[i : i + 2] for i in range(0, 40, 2))
 
     def _process(self, match: "Match[str]") -> str:
         return match.group(1) + self._names.get(
@@ -197,7 +227,8 @@ class Redactor:
         return self._names.get(
             "ipv4",
             str(address),
-            lambda n: "192.0.2.%d" % n if n < 255 else "198.51.100.%d" % (n % 255),
+            # RFC 5737 has few; 198.18.0.0/15 (RFC 2544) is for benchmarks and no site's either
+            lambda n: "192.0.2.%d" % n if n < 255 else str(_BENCHMARK + n % 2**17),
         )
 
     def _ipv6(self, match: "Match[str]") -> str:

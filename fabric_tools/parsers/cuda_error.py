@@ -20,6 +20,8 @@ _QUOTED = re.compile(
     r"\bCuda (?:failure|error)(?: (\d{1,4}))?(?: [\w./-]{1,80}:\d{1,6})? '([^']{1,200})'",
     re.IGNORECASE | re.ASCII,
 )
+#: Programs of the CUDA samples name no CUDA: Error (file.cpp:298): system not yet initialized
+_SAMPLE = re.compile(r"\bError \([\w./-]{1,80}:\d{1,6}\): (\S.{0,300})", re.ASCII)
 _RETURNED = re.compile(r"\bcuda[A-Z]\w{2,60} returned (\d{1,4})$", re.ASCII)
 _WORDED = re.compile(r"CUDA(?: driver| runtime)? error:? (\S.{0,300})", re.IGNORECASE)
 _NAME = re.compile(r"\b(?:cudaError[A-Z]\w{2,60}|CUDA_ERROR_[A-Z_]{3,60})\b", re.ASCII)
@@ -57,6 +59,8 @@ def _code(words: str) -> int | None:
 def parse_cuda_error(text: str) -> CudaError:
     """The first error; the number that is printed wins over the one of its words."""
     for number, line in numbered(read_lines(PROBE, text, max_chars=1024 * 1024)):
+        if (match := _SAMPLE.search(line)) and (code := _code(match[1])) is not None:
+            return CudaError(code=code, text=match[1].strip(), line=number)
         if "cuda" not in line.lower():
             continue
         if match := _NUMBERED.search(line):

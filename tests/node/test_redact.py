@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import pwd
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from fabric_tools.models.snapshot import HostIdentity, Snapshot
+from fabric_tools.models.verdict import Status
 from fabric_tools.node.redact import Redactor, redact_snapshot
 from fabric_tools.phases import Phase
 from fabric_tools.transport.files import read_snapshot
-from tests.cases_runner import HEALTHY, report_on
+from tests.cases_runner import HEALTHY, report_on, site_of, snapshot_of
 
 SECRETS = {
     "uuid": "GPU-3f2c9a51-77de-4b1c-9d2e-0123456789ab",
@@ -153,3 +156,47 @@ def test_no_text_takes_long(part: str) -> None:
     began = time.monotonic()
     Redactor(["gpu-node-17"]).text(part * (100_000 // len(part)))
     assert time.monotonic() - began < 5
+
+
+def test_what_ip_and_lldpcli_say_of_the_site() -> None:
+    link = (
+        '[{"ifname":"eth2","phys_switch_id":"b83fd2aa01000100","phys_port_id":"b83fd2aa0101",'
+        '"ifalias":"rack7 to leaf12"},{"ifname":"ib0","address":'
+        '"00:00:10:29:fe:80:00:00:00:00:00:00:b8:3f:d2:03:00:bb:ab:56"}]'
+    )
+    json0 = (
+        '{"lldp":[{"interface":[{"name":"eth2","chassis":[{"name":[{"value":"leaf1.dc1.corp"}],'
+        '"descr":[{"value":"Cumulus, serial MT21"}]}],"port":[{"descr":[{"value":"to rack7"}]}],'
+        '"lldp-med":[{"inventory":[{"serial":[{"value":"MT22"}],"asset":[{"value":"A47"}]}]}]}]}]}'
+    )
+    plain = (
+        '{"lldp":{"interface":[{"eth2":{"chassis":{"leaf1.dc1.corp":{"descr":"Cumulus MT21"}},'
+        '"port":{"descr":"to rack7"}}},{"eth3":{"chassis":{"id":{"type":"mac"}}}}]}}'
+    )
+    for text in (link, json0, plain):
+        told = Redactor(()).text(text)
+        for secret in ("b83fd2", "bb:ab", "rack7", "leaf1", "corp", "MT2", "A47"):
+            assert secret not in told, (secret, told)
+        assert "eth2" in told
+        json.loads(told)
+    assert '"chassis":{"id"' in Redactor(()).text(plain)
+
+
+def test_a_host_that_is_numbered_like_no_product() -> None:
+    assert "gpu042" not in Redactor(["gpu042"]).text("gpu042 GPU0 said gpu042")
+    assert "GPU0" in Redactor(["gpu0"]).text("GPU0 said")
+
+
+def test_two_thousand_addresses_stay_apart() -> None:
+    text = "\n".join(f"10.1.{n // 250}.{n % 250}" for n in range(2000))
+    assert len(set(Redactor(()).text(text).split("\n"))) == 2000
+
+
+def test_replaced_addresses_are_not_compared_with_the_plan(tmp_path: Path) -> None:
+    """A redacted node is no node with wrong addresses."""
+    case = {"with": "roce", "site": "roce-rails8.yaml"}
+    snapshot = snapshot_of(case, tmp_path / "node")
+    redacted = Snapshot.model_validate(redact_snapshot(snapshot.model_dump(mode="json")))
+    for judged, status in ((snapshot, Status.PASS), (redacted, Status.UNKNOWN)):
+        (decision,) = report_on(judged, Phase.ROCE, site=site_of(case)).decisions
+        assert {v.status for v in decision.verdicts if v.check == "roce.gid"} == {status}

@@ -245,6 +245,7 @@ ERRORS = {
     "cudaGetDeviceCount returned 802\n-> system not yet initialized\nResult = FAIL\n": 802,
     "RuntimeError: CUDA error: system not yet initialized\n": 802,
     "CUDA error 802\n": 802,
+    "checkCudaErrors: Error (simple.cpp:298): system not yet initialized\n": 802,
 }
 
 
