@@ -76,7 +76,8 @@ def _shown(device: PciDevice) -> str:
 def pcie_link(pci: PciDevices, spec: Target) -> Iterator[Finding]:
     """Current speed and width of each NIC against its own capability (LnkSta, LnkCap).
 
-    A 400G port needs 32 GT/s x16; at x8 or 16 GT/s it comes up and delivers half. Unlike a GPU, a
+    A 400G port needs 32 GT/s x16; at x8 or 16 GT/s it comes up and delivers half: as many cards as
+    the platform has compute ports must have a link that carries one. Unlike a GPU, a
     NIC does not slow an idle link down. Counted are cards, not functions, where the platform file
     knows how many there are. An NVSwitch at 16 GT/s x2 has its full link and is no NIC.
     """
@@ -96,7 +97,22 @@ def pcie_link(pci: PciDevices, spec: Target) -> Iterator[Finding]:
         proof = tuple(at(pci, nic.line) for nic in silent[:3])
         yield Finding(NODE, Status.FAIL, expected, actual, proof, remedy)
     else:
-        yield _links(pci, found, count, expected)
+        yield _links(pci, found, spec, expected)
+
+
+#: An 800G card may have a second link (Socket Direct), which lspci shows as a card of its own.
+_ONE_LINK_GBITS_S = 400
+
+
+def _port_gbits_s(spec: Target) -> int | None:
+    """The least that a compute port of this host is to carry; None where nothing tells it."""
+    declared = [rail.port_gbits_s for rail in spec.site.rails if rail.port_gbits_s is not None]
+    return min(declared) if declared else spec.nic.port_gbits_s.value
+
+
+def _carries(nic: PciDevice, gbits_s: int) -> bool:
+    """Whether the link as it runs is no narrower than a port; 128b/130b from 8 GT/s on."""
+    return (nic.link_sta_gt_s or 0.0) * (nic.link_sta_width or 0) * 128 / 130 >= gbits_s
 
 
 def _slow(nic: PciDevice) -> bool:
@@ -104,8 +120,9 @@ def _slow(nic: PciDevice) -> bool:
     return narrow or (nic.link_sta_gt_s or 0.0) < (nic.link_cap_gt_s or 0.0)
 
 
-def _links(pci: PciDevices, found: list[PciDevice], count: int | None, expected: str) -> Finding:
+def _links(pci: PciDevices, found: list[PciDevice], spec: Target, expected: str) -> Finding:
     """The links of NICs that answer."""
+    count, gbits_s = spec.nic.count.value, _port_gbits_s(spec)
     told = [nic for nic in found if None not in (nic.link_cap_width, nic.link_sta_width)]
     bad = [nic for nic in told if _slow(nic)]
     untold = [nic for nic in found if nic not in told]
@@ -123,6 +140,13 @@ def _links(pci: PciDevices, found: list[PciDevice], count: int | None, expected:
         remedy = "find the lost NIC: power cycle, reseat; in a VM pass every NIC through"
         actual = f"{len(cards)} cards: {', '.join(cards)}"
         return Finding(NODE, Status.FAIL, expected, actual, proof, remedy)
+    if count is not None and gbits_s is not None and gbits_s <= _ONE_LINK_GBITS_S:
+        fit = {nic.bus_id.rpartition(".")[0] for nic in found if _carries(nic, gbits_s)}
+        if len(fit) < count:
+            remedy = "a card of an earlier generation, or a slot limited in BIOS: compare with a "
+            remedy += "good node; slower ports by design: port_gbits_s of the rails"
+            actual = f"{len(fit)} of {count} cards have a link for {gbits_s} Gb/s; {actual}"
+            return Finding(NODE, Status.FAIL, expected, actual, proof, remedy)
     return Finding(NODE, Status.PASS, expected, f"{len(cards)} cards; {actual}", proof)
 
 

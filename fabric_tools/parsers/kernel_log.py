@@ -77,7 +77,13 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
         "device_inaccessible",
         re.compile(rf"({_PCI}): Unable to change power state .{{0,40}}device inaccessible"),
     ),
-    ("hung_task", re.compile(r"task (?:nvidia|nv-)[^ ]{0,60}:\d+ blocked for more than")),
+    (
+        "hung_task",
+        re.compile(
+            r"task (?:nvidia|nv-)[^ ]{0,60}:\d+ blocked for more than"
+            r"|soft lockup - CPU#\d{1,5} stuck for .{1,20}\[(?:nvidia|nv-)"
+        ),
+    ),
     ("fabric_out_of_sync", re.compile(r"NVLink fabric state cached by the driver is out of sync")),
     (
         "fallen_off_bus",

@@ -151,6 +151,7 @@ def test_a_flood_is_refused() -> None:
         ("gsp_timeout", "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, system is down"),
         ("init_failed", "NVRM: RmInitAdapter: Cannot initialize GSP firmware RM"),
         ("init_failed", "NVRM: kgspInitRm: GSP firmware image version mismatch: got version 1"),
+        ("hung_task", "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [nvidia-smi:41]"),
         ("reset_required", "NVRM: nvAssertOkFailed: [NV_ERR_RESET_REQUIRED] (0x62) returned"),
     ],
 )
