@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from fabric_tools.checks.gpu import Judgement, each
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, unknown
-from fabric_tools.models.dcgm import FabricManagerLog
+from fabric_tools.models.dcgm import FabricManagerLog, FmEvent
 from fabric_tools.models.facts import GpuFabric, GpuFacts, GpuInventory, UnitState
 from fabric_tools.models.platform import Target
 from fabric_tools.models.smi import FabricStates
@@ -245,12 +246,13 @@ def log(log: FabricManagerLog | Missing) -> Iterator[Finding]:
             actual = "the log was not recorded"
             yield Finding(NODE, Status.WARN, expected, actual, (at(log),), remedy)
         return
-    starts = [n for n, e in enumerate(log.events) if e.kind in ("started", "configured")]
-    since = log.events[starts[-1] + 1 :] if starts else log.events
-    bad = [e for e in since if e.kind in _LOG_FAIL or (e.kind == "sxid" and e.fatal)]
-    odd = [e for e in since if e.kind == "error" or (e.kind == "sxid" and not e.fatal)]
+    since = _since(log.events, ("started", "configured"))
+    # That the switches could be configured does not undo a fatal error of one since the start.
+    fatal = [e for e in _since(log.events, ("started",)) if e.kind == "sxid" and e.fatal]
+    bad = [*fatal, *(e for e in since if _breaks(e))]
+    odd = [e for e in since if (e.kind == "error" and not _breaks(e)) or _nonfatal(e)]
     shown = [
-        _LOG_FAIL.get(e.kind) or (f"SXid {e.sxid}" if e.kind == "sxid" else e.text[:80])
+        _LOG_FAIL.get(e.kind, "") or (f"SXid {e.sxid}" if e.kind == "sxid" else e.text[:80])
         for e in (bad or odd)
     ]
     actual = "; ".join(dict.fromkeys(shown)) or f"none in {log.line_count} lines"
@@ -259,6 +261,28 @@ def log(log: FabricManagerLog | Missing) -> Iterator[Finding]:
         status, actual = Status.FAIL, f"the log ends with the manager {log.state}"
     evidence = tuple(at(log, e.line) for e in (bad or odd)[:3]) or (at(log),)
     yield Finding(NODE, status, expected, actual, evidence)
+
+
+#: What the manager itself calls worse than an error, or says that it has switched off.
+_LOG_WORST = ("CRITICAL", "FATAL", "ALERT", "EMERG")
+_LOG_OFF = re.compile(r"\b(?:GPU|NVSwitch)\b.{0,80}\bwill be disabled\b", re.IGNORECASE)
+
+
+def _since(events: Sequence[FmEvent], kinds: tuple[str, ...]) -> Sequence[FmEvent]:
+    """What came after the last event of these kinds; everything where there is none."""
+    starts = [n for n, event in enumerate(events) if event.kind in kinds]
+    return events[starts[-1] + 1 :] if starts else events
+
+
+def _nonfatal(event: FmEvent) -> bool:
+    return event.kind == "sxid" and not event.fatal
+
+
+def _breaks(event: FmEvent) -> bool:
+    if event.kind in _LOG_FAIL:
+        return True
+    worst = event.level in _LOG_WORST or _LOG_OFF.search(event.text) is not None
+    return event.kind == "error" and worst
 
 
 CHECKS: tuple[Check, ...] = (manager, state, registration, log)
