@@ -249,7 +249,9 @@ class Redactor:
         else:
             head = "fe80::%x" if address.is_link_local else "2001:db8::%x"
             new = ipaddress.IPv6Address(self._names.get("gid", str(address), lambda n: head % n))
-        return new.exploded
+        # Not .exploded: from Python 3.13 on it writes a mapped address with dots.
+        digits = "%032x" % int(new)
+        return ":".join(digits[i : i + 4] for i in range(0, 32, 4))
 
 
 def _name_pattern(name: str, words: Set[str]) -> "Pattern[str]":
