@@ -254,3 +254,16 @@ def test_an_early_release_of_a_branch_that_fits_only_warns(version: str, status:
     rosters = Missing("nvidia_smi", "not recorded", recorded=False)
     (finding,) = BY_ID["driver.supported"].run(module=module, rosters=rosters, want=want)
     assert finding.status is status
+
+
+@pytest.mark.parametrize("number", [8, 4, 1])
+def test_without_a_cuda_call_no_part_of_an_a100_board_passes(number: int) -> None:
+    """A100 reports no fabric state: with its manager outside, nothing else would tell of 802."""
+    site = HostVars(platform="hgx-a100", gpu_count=number)
+    question = Question(
+        phases=(Phase.NVLINK,), platforms=PLATFORMS, host="n", as_of=AS_OF, site=site
+    )
+    (decision,) = judge(node(), question).decisions
+    (found,) = (v for v in decision.verdicts if v.check == "cuda.init")
+    assert found.status is Status.UNKNOWN
+    assert "cuda_init" in found.remedy

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric_tools.errors import UsageError
+from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.recognise import probe_of_text
 from fabric_tools.phases import Phase
@@ -83,3 +84,14 @@ def test_the_text_of_q_counts_beside_its_xml(healthy: Path) -> None:
     assert sick != text
     (healthy / "nvidia_smi_q.txt").write_text(sick)
     assert set(_status(healthy, "gpu.ecc_errors", Phase.DRIVER)) == {Status.FAIL}
+
+
+@pytest.mark.parametrize("platform", ["l40s", "h100-pcie"])
+def test_a_wrong_platform_does_not_open_nvlink(healthy: Path, platform: str) -> None:
+    """Cards without NVSwitches have no manager to judge: the foreign GPU must close the gate."""
+    site = HostVars(platform=platform, gpu_count=8)
+    (reading,) = read_folder(healthy).readings
+    (decision,) = report_on(reading, Phase.NVLINK, site=site).decisions
+    assert not decision.open
+    identity = {v.status for v in decision.verdicts if v.check == "gpu.identity"}
+    assert identity == {Status.FAIL}
