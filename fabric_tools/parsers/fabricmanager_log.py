@@ -86,6 +86,7 @@ _KINDS: tuple[tuple[FmEventKind, tuple[str, ...], re.Pattern[str]], ...] = (
         ),
     ),
 )
+_BY_WORD = tuple((word, kind, like) for kind, words, like in _KINDS for word in words)
 _MAX_EVENTS = 100_000
 _BAD_LEVELS = ("ERROR", "CRITICAL", "FATAL", "ALERT", "EMERG")
 _STATES: dict[FmEventKind, Literal["active", "failed", "inactive"]] = {
@@ -116,8 +117,8 @@ def _mismatch(text: str, number: int) -> dict[str, str] | None:
 
 
 def _kind(text: str, lowered: str) -> FmEventKind | None:
-    for kind, words, pattern in _KINDS:
-        if any(word in lowered for word in words) and pattern.search(text):
+    for word, kind, pattern in _BY_WORD:
+        if word in lowered and pattern.search(text):
             return kind
     return None
 

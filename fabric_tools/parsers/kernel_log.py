@@ -39,9 +39,11 @@ _PORT = re.compile(r"\bLink (\d{1,4})\b", re.ASCII)
 # The name of a process is free text and may say "Fatal".
 _PROCESS_NAME = re.compile(r"\bname=[^,]*")
 
-_NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
+# The words are looked for first, in lower case: a long log is read in half the time.
+_NOTES: tuple[tuple[KernelNoteKind, tuple[str, ...], re.Pattern[str]], ...] = (
     (
         "probe_failed",
+        ("probe",),
         re.compile(
             rf"(?:\bnvidia[\w-]* ({_PCI}): probe with driver nvidia[\w-]* failed"
             rf"|\bnvidia[\w-]*: probe of ({_PCI}) failed with error"
@@ -50,6 +52,7 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
     ),
     (
         "init_failed",
+        ("rminitadapter", "rm_init_adapter", "gsp firmware image"),
         re.compile(
             rf"NVRM: (?:GPU )?({_PCI})?.{{0,20}}(?:RmInitAdapter|rm_init_adapter(?:\(\d+\))?)"
             r" failed"
@@ -60,10 +63,12 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
     # The line goes on in several ways, or ends there and the versions follow on lines of their own.
     (
         "api_mismatch",
+        ("mismatch",),
         re.compile(r"NVRM: API mismatch:|\bnvidia-nvswitch\d*: Version mismatch"),
     ),
     (
         "gsp_timeout",
+        ("timeout", "timed out"),
         re.compile(
             r"NVRM: .{0,80}(?:Timeout waiting for RPC from GSP|Heartbeat timed out|GSP Timeout)",
             re.IGNORECASE,
@@ -71,37 +76,52 @@ _NOTES: tuple[tuple[KernelNoteKind, re.Pattern[str]], ...] = (
     ),
     (
         "reset_required",
+        ("reset",),
         re.compile(r"NVRM: .{0,200}(?:NV_ERR_RESET_REQUIRED|\breset required\b)", re.IGNORECASE),
     ),
     (
         "device_inaccessible",
+        ("inaccessible",),
         re.compile(rf"({_PCI}): Unable to change power state .{{0,40}}device inaccessible"),
     ),
     (
         "hung_task",
+        ("blocked for", "lockup"),
         re.compile(
             r"task (?:nvidia|nv-)[^ ]{0,60}:\d+ blocked for more than"
             r"|soft lockup - CPU#\d{1,5} stuck for .{1,20}\[(?:nvidia|nv-)"
         ),
     ),
-    ("fabric_out_of_sync", re.compile(r"NVLink fabric state cached by the driver is out of sync")),
+    (
+        "fabric_out_of_sync",
+        ("out of sync",),
+        re.compile(r"NVLink fabric state cached by the driver is out of sync"),
+    ),
     (
         "fallen_off_bus",
+        ("off the bus",),
         # The second form stands on several lines; the address is on the first of them.
         re.compile(
             rf"GPU (?:at )?(?:PCI:)?({_PCI})?.{{0,40}}has fallen off the bus"
             r"|NVRM: .{0,60}\bfallen off the bus and is not responding"
         ),
     ),
-    ("pcie_limited", re.compile(rf"({_PCI}): .{{1,60}} PCIe bandwidth, limited by")),
+    (
+        "pcie_limited",
+        ("limited by",),
+        re.compile(rf"({_PCI}): .{{1,60}} PCIe bandwidth, limited by"),
+    ),
     (
         "aer_fatal",
+        ("aer:",),
         re.compile(
             r"AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error"
             rf"(?: received:| message received from) ({_PCI})"
         ),
     ),
 )
+
+_BY_WORD = tuple((word, kind, like) for kind, words, like in _NOTES for word in words)
 
 _LEVEL = r"(?:(?:kern|user|daemon|syslog|auth|authpriv|local[0-7]) *:\w{1,8} *: )?"
 # [12.5], [  12.5 <    0.1>], [Tue Jan  1 10:00:00 2030], [Jan01 10:00], [  +0.000012], [T1234]
@@ -143,7 +163,7 @@ _OTHER_PROGRAM = re.compile(
     r" [\w.-]{1,255} (?!kernel\b)[\w@./()-]{1,80}(?:\[\d{1,10}\])?: ",
     re.ASCII,
 )
-_MAX_EVENTS = 100_000
+_MAX_EVENTS = 60_000
 
 
 def _fatal(text: str) -> bool | None:
@@ -195,9 +215,9 @@ _RATES = re.compile(
 )
 
 
-def _note(line: str, number: int) -> KernelNote | None:
-    for kind, pattern in _NOTES:
-        match = pattern.search(line)
+def _note(line: str, lowered: str, number: int) -> KernelNote | None:
+    for word, kind, pattern in _BY_WORD:
+        match = pattern.search(line) if word in lowered else None
         if match is not None:
             pci = next((group.lower() for group in match.groups() if group), None)
             rates = _RATES.search(line) if kind == "pcie_limited" else None
@@ -226,21 +246,24 @@ class _Boot:
         self.lines = 0
         self.xids: list[XidEvent] = []
         self.sxids: list[SxidEvent] = []
+        self.sxid_numbers: set[int] = set()
         self.notes: list[KernelNote] = []
 
     def add(self, line: str, number: int) -> None:
         self.lines += 1
         if _OTHER_PROGRAM.match(line):
             return
-        if (xid := _xid(line, number)) is not None:
+        lowered = line.lower()
+        if (xid := _xid(line, number) if "xid" in lowered else None) is not None:
             self.xids.append(xid)
-        elif (sxid := _sxid(line, number, {e.sxid for e in self.sxids})) is not None:
+        elif (sxid := _sxid(line, number, self.sxid_numbers)) is not None:
             self.sxids.append(sxid)
-        elif (note := _note(line, number)) is not None:
+            self.sxid_numbers.add(sxid.sxid)
+        elif (note := _note(line, lowered, number)) is not None:
             self.notes.append(note)
-        elif _LOST.search(line):
+        elif "messages" in lowered and _LOST.search(line):
             self.lost_line = self.lost_line or number
-        elif _LOADING.search(line):
+        elif "loading" in lowered and _LOADING.search(line):
             self.driver_loading = True
 
 

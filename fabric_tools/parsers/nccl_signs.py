@@ -14,8 +14,9 @@ _TOLD = re.compile(
     r"|Out of bounds values\s{0,9}:|Avg bus bandwidth\s{0,9}:"
     r"|\b(?:out_of_bounds|nwrong)\\?\"\s{0,9}:"
 )
+# A number is tried from its first digit only: a long one would cost twenty times its length.
 _ROW = re.compile(
-    r"\d{1,20}[^\S\n]{1,60}\d{1,20}[^\S\n]{1,60}[a-z][a-z0-9_]{0,15}"
+    r"(?<!\d)\d{1,20}[^\S\n]{1,60}\d{1,20}[^\S\n]{1,60}[a-z][a-z0-9_]{0,15}"
     r"(?:[^\S\n]{1,60}[a-z][a-z0-9_]{0,15})?(?:[^\S\n]{1,60}-?\d{1,6})?"
     r"(?:[^\S\n]{1,60}(?:N/A|\d[\d.e+-]{0,30})(?![\w/])){4}"
 )

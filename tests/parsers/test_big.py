@@ -32,6 +32,15 @@ UNITS = (
     "\x1b[", "\x1b]", "a|b|c\n", "\\", "'", "<", "&", "#", "a:1:1 [0] NCCL INFO ", "...\n", "\r",
 )  # fmt: skip
 
+#: Lines of which each is an event that is kept.
+EVENTS = {
+    "kernel_log.parse_kernel_log": (
+        "[ 12.5] NVRM: Xid (PCI:0000:c1:00): 79, pid=12, GPU has fallen off the bus.\n",
+        "[ 12.5] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress\n",
+        "[ 12.5] NVRM: API mismatch: the client has the version 1\n",
+    ),
+}
+
 
 def _fill(unit: str, size: int) -> str:
     return unit * (size // len(unit))
@@ -49,6 +58,8 @@ def texts(target: str) -> Iterator[tuple[str, str]]:
         yield f"{unit!r} in one line", _fill(unit, 900_000)
         yield f"long lines of {unit!r}", _fill(_fill(unit, 3900) + "\n", FOUR_MB)
         yield f"short lines of {unit!r}", _fill(_fill(unit, 90) + "\n", FOUR_MB)
+    for line in EVENTS.get(target, ()):
+        yield f"events {line[:40]!r}", _fill(line, TEN_MB)
     for number, text in enumerate(_seeds(target)):
         yield f"sample {number}, 10 MB", _fill(text, TEN_MB)
         yield f"sample {number}, 4 MB", _fill(text, FOUR_MB)
