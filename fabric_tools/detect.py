@@ -164,7 +164,8 @@ def _target(spec: PlatformSpec, seen: Seen, site: HostVars) -> tuple[Target | No
     if number is None:
         return None, f"{spec.gpu.count.source}; {seen.gpus} seen"
     sections = {name: getattr(spec, name) for name in PlatformSpec.model_fields}
-    given = SiteSpec(profile=site.profile, rails=site.rails)
+    declared = set(SiteSpec.model_fields) - {"source"}
+    given = SiteSpec(**{name: getattr(site, name) for name in declared})
     if site.model_fields_set - {"waivers", "schema_version"}:
         given = given.model_copy(update={"source": "inventory"})
     target = Target(**sections, site=given)

@@ -22,13 +22,55 @@ class Qos(Model):
 
 
 class Profile(Model):
-    """What the site has chosen. ``fabric: none`` makes the roce phase not applicable."""
+    """What the site has chosen. ``fabric: none`` makes the roce phase not applicable.
+
+    ``proxy``: URL of the HTTP proxy that the node must use, None for none. ``no_proxy``: what must
+    bypass it, beside what always does (localhost, the node's own addresses, the cluster's ranges).
+    ``ca_bundle``: PEM text of the site's own certificate authorities, which the node must trust.
+    ``time_servers``: whom the node's clock follows; empty: the distribution's own.
+    """
 
     fabric: Literal["roce", "infiniband", "none"] = "roce"
     k3s: Literal["embedded", "external", "none"] = "embedded"
     proxy: str | None = None
+    no_proxy: tuple[str, ...] = ()
     ca_bundle: str | None = None
+    time_servers: tuple[str, ...] = ()
     qos: Qos = Qos()
+
+
+class Mirror(Model):
+    """The one place that everything is downloaded from.
+
+    ``url``: its base, without a slash at the end; packages lie at ``URL/apt/NAME`` and
+    ``URL/rpm/NAME``. ``key_fingerprint``: the OpenPGP fingerprint (40 or 64 hex digits) of the key
+    that signs its package lists; the key itself lies at ``URL/keys/fabric.asc``.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*[^\s/])?$")]
+    key_fingerprint: Annotated[str, Field(pattern=r"^(?:[0-9A-F]{40}|[0-9A-F]{64})$")]
+
+
+class Array(Model):
+    """The NVMe array for weights and caches.
+
+    ``devices``: the drives by their stable names (/dev/disk/by-id/...). ``wipe_consent``: serial
+    numbers of the drives on which data may be destroyed, each named by hand; a drive that holds
+    anything and is not named here is never touched.
+    """
+
+    devices: Annotated[tuple[str, ...], Field(min_length=1)]
+    level: Literal["raid0", "raid1", "raid10"] = "raid0"
+    device: str = "/dev/md/fabric"
+    filesystem: Literal["xfs", "ext4"] = "xfs"
+    mount: str = "/var/lib/fabric"
+    wipe_consent: tuple[str, ...] = ()
+
+
+class AllowEol(Model):
+    """Consent to a stack whose driver or Kubernetes branch is past its end of life."""
+
+    reason: Annotated[str, Field(min_length=10)]
 
 
 class Rail(Model):
@@ -52,12 +94,17 @@ class HostVars(Model):
     ``platform`` is a platform id; without it the node is identified from its hardware.
     ``gpu_count``: how many GPUs this host has, where the platform file leaves that open (PCIe
     cards) or where this host is a virtual machine that was given fewer than the board holds.
+    ``stack``: a stack lock's id; where none is declared the playbooks take the default one and a
+    plain ``validate`` compares with none. ``array`` and ``mirror``: where the site has them.
     ``fabric_manager``: ``elsewhere`` in a virtual machine whose host keeps the NVSwitches.
     """
 
     schema_version: Literal[1] = 1
     platform: str | None = None
     stack: str | None = None
+    allow_eol: AllowEol | None = None
+    mirror: Mirror | None = None
+    array: Array | None = None
     profile: Profile = Profile()
     address: str | None = None
     fabric_manager: Literal["here", "elsewhere"] = "here"

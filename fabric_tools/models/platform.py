@@ -7,7 +7,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import Field, model_validator
 
 from fabric_tools.models.base import Model
-from fabric_tools.models.inventory import Profile, Rail
+from fabric_tools.models.inventory import AllowEol, Array, Mirror, Profile, Rail
 from fabric_tools.models.verdict import Status
 
 T = TypeVar("T")
@@ -192,6 +192,10 @@ class SiteSpec(Model):
 
     profile: Profile = Profile()
     rails: tuple[Rail, ...] = ()
+    stack: str | None = None
+    allow_eol: AllowEol | None = None
+    mirror: Mirror | None = None
+    array: Array | None = None
     source: str = "no inventory was given: the defaults"
 
 
