@@ -1,0 +1,72 @@
+"""``python -m lab up|down|status|break|heal|list-faults|needs``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+
+from lab.errors import LabError
+from lab.places import STATE
+
+#: What the lab needs of the host: program, Debian package.
+NEEDS = (
+    ("podman", "podman"), ("runc", "runc"), ("mmdebstrap", "mmdebstrap"), ("ip", "iproute2"),
+    ("nsenter", "util-linux"), ("ssh-keygen", "openssh-client"), ("gpg", "gnupg"),
+    ("dpkg-deb", "dpkg"), ("gcc", "gcc"),
+)  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run one command; exit 0 done, 1 refused or failed, 2 usage."""
+    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="make the nodes")
+    up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
+    up.add_argument("--kind", choices=("stock", "dgx-os"), default="stock")
+    commands.add_parser("down", help="remove everything; the host is as before")
+    commands.add_parser("status", help="what runs, and how to reach it")
+    commands.add_parser("needs", help="what it needs of this host, and what is missing")
+    for name, says in (("break", "put a cause in place"), ("heal", "take every cause away")):
+        one = commands.add_parser(name, help=says)
+        if name == "break":
+            one.add_argument("fault")
+        one.add_argument("--node", type=int, choices=(1, 2), default=1)
+    commands.add_parser("list-faults", help="names, causes and the checks that must notice")
+    given = parser.parse_args(argv)
+    try:
+        return _run(given)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(given: argparse.Namespace) -> int:
+    if given.command == "needs":
+        return _needs()
+    from lab import lifecycle
+
+    started = time.monotonic()
+
+    def progress(text: str) -> None:
+        print(f"lab: {time.monotonic() - started:5.1f} s  {text}", file=sys.stderr, flush=True)
+
+    if given.command == "up":
+        lifecycle.up(given.nodes, given.kind, progress)
+    elif given.command == "down":
+        lifecycle.down(progress)
+    elif given.command == "status":
+        return lifecycle.status()
+    else:
+        raise LabError(f"{given.command}: not yet")
+    return 0
+
+
+def _needs() -> int:
+    missing = [(tool, package) for tool, package in NEEDS if shutil.which(tool) is None]
+    for tool, package in NEEDS:
+        word = "missing" if (tool, package) in missing else "here"
+        print(f"{tool:12} {word:8} (Debian package {package})")
+    print(f"state is kept in {STATE}; nothing else on this host is changed")
+    return 1 if missing else 0

@@ -1,0 +1,102 @@
+"""The container engine: podman or Docker, found on the host, and the options that it needs there."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.run import run
+
+#: Enough for systemd and sshd; engines ask for a million, which a host without CAP_SYS_RESOURCE
+#: refuses.
+_ENOUGH = 20000
+
+
+@dataclass(frozen=True)
+class Engine:
+    """``name``: podman or docker. ``options``: what every container needs on this host."""
+
+    name: str
+    options: tuple[str, ...]
+
+    def __call__(self, *argv: str | Path, timeout_s: float = 120, check: bool = True) -> str:
+        """Run a subcommand and return its output."""
+        return run([self.name, *argv], timeout_s=timeout_s, check=check).stdout
+
+    def node_options(self) -> tuple[str, ...]:
+        """For a container with systemd: capabilities, but no device of the host."""
+        common = (
+            "--cap-add",
+            "ALL",
+            "--security-opt",
+            "seccomp=unconfined",
+            "--cgroupns",
+            "private",
+        )
+        if self.name == "podman":
+            return (*common, "--systemd", "always", "--security-opt", "unmask=ALL",
+                    "--security-opt", "label=disable")  # fmt: skip
+        return (*common, "--security-opt", "systempaths=unconfined", "--security-opt",
+                "apparmor=unconfined", "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp",
+                "--stop-signal", "SIGRTMIN+3")  # fmt: skip
+
+    def exec(
+        self, container: str, *argv: str, stdin: str | None = None, timeout_s: float = 120,
+        check: bool = True,
+    ) -> str:  # fmt: skip
+        """Run a program in a container and return its output."""
+        flags = ["-i"] if stdin is not None else []
+        words = [self.name, "exec", *flags, container, *argv]
+        return run(words, stdin=stdin, timeout_s=timeout_s, check=check).stdout
+
+    def pid(self, container: str) -> int:
+        """The first process of a running container, as the host numbers it."""
+        found = self("inspect", "-f", "{{.State.Pid}}", container).strip()
+        if not found.isdigit() or found == "0":
+            raise LabError(f"{container} does not run")
+        return int(found)
+
+    def running(self, label: str) -> dict[str, str]:
+        """Containers of the lab by name, with their state."""
+        out = self("ps", "-a", "--filter", f"label={label}", "--format", "{{.Names}}\t{{.Status}}")
+        return dict(line.split("\t", 1) for line in out.splitlines() if "\t" in line)
+
+    def has_image(self, tag: str) -> bool:
+        """Whether the image is in the engine's store."""
+        done = run([self.name, "image", "inspect", tag], check=False)
+        return done.returncode == 0
+
+
+def _ulimits() -> tuple[str, ...]:
+    """Without CAP_SYS_RESOURCE a container may not ask for more than the host's hard limit."""
+    found: list[str] = []
+    for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        hard = resource.getrlimit(kind)[1]
+        least = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+        found += ["--ulimit", f"{name}={least}:{least}"]
+    return tuple(found)
+
+
+def find_engine() -> Engine:
+    """Podman first, then Docker; raises ``LabError`` with what to install."""
+    if os.geteuid() != 0:
+        raise LabError("networks of the lab need root on this host", "run it as root")
+    if shutil.which("podman"):
+        info = json.loads(run(["podman", "info", "--format", "json"]).stdout)
+        runtime = info["host"]["ociRuntime"]["name"]
+        options = _ulimits()
+        # crun mounts cgroups in a way that hosts with both generations refuse.
+        if runtime == "crun" and info["host"].get("cgroupVersion") != "v2" and shutil.which("runc"):
+            options += ("--runtime", "runc")
+        elif not shutil.which(runtime) and shutil.which("runc"):
+            options += ("--runtime", "runc")
+        return Engine("podman", options)
+    if shutil.which("docker"):
+        run(["docker", "version"])
+        return Engine("docker", _ulimits())
+    raise LabError("no podman and no docker here", "apt-get install podman runc")

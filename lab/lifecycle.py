@@ -1,0 +1,119 @@
+"""Bringing the lab up and taking it down."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+
+from lab import machines, network
+from lab.engine import find_engine
+from lab.errors import LabError
+from lab.image import build_image, pool_folder
+from lab.machines import LABEL, Node
+from lab.places import INVENTORY, KEY, KNOWN_HOSTS, REPOSITORY, SSH_CONFIG, STATE
+from lab.run import run
+
+Progress = Callable[[str], None]
+_DESCRIPTION = "lab.json"
+
+
+def up(count: int, kind: str, progress: Progress) -> None:
+    """Make ``count`` nodes of ``kind``; a lab that is there already must be taken down first."""
+    engine = find_engine()
+    if engine.running(LABEL):
+        raise LabError("a lab is up already", "`python -m lab down` first")
+    image = build_image(engine, progress)
+    progress("mirror: packages")
+    _documents()
+    shutil.rmtree(STATE, ignore_errors=True)
+    STATE.mkdir(parents=True, mode=0o700)
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", KEY])
+    plan = network.free_plan()
+    nodes = [Node(number + 1, kind) for number in range(count)]
+    progress(f"machines: mirror and {count} {kind} on {plan.subnet}")
+    network.remove_bridge()
+    network.make_bridge(plan)
+    try:
+        machines.make_mirror(engine, image, plan, REPOSITORY)
+        for node in nodes:
+            machines.make_node(engine, image, plan, node, _hardware(kind))
+        for node in nodes:
+            machines.wait_for_ssh(plan.address(node.address_number))
+    except LabError:
+        machines.remove_all(engine)
+        raise
+    _describe(plan, nodes)
+    progress(f"up; inventory: {INVENTORY}")
+
+
+def down(progress: Progress) -> None:
+    """Remove every machine, the bridge and the state."""
+    engine = find_engine()
+    for name in machines.remove_all(engine):
+        progress(f"removed {name}")
+    shutil.rmtree(STATE, ignore_errors=True)
+
+
+def status() -> int:
+    """Print what runs; exit 1 where no lab is up."""
+    engine = find_engine()
+    found = engine.running(LABEL)
+    if not found or not (STATE / _DESCRIPTION).exists():
+        print("no lab is up")
+        return 1
+    for name, state in sorted(found.items()):
+        print(f"{name:24} {state}")
+    told = json.loads((STATE / _DESCRIPTION).read_text())
+    for node in told["nodes"]:
+        print(f"{node['name']}: {node['kind']}, ssh -F {SSH_CONFIG} {node['name']}")
+    print(f"inventory: {INVENTORY}")
+    return 0
+
+
+def _hardware(kind: str) -> dict[str, object]:
+    from lab.standins.hardware import hardware
+
+    return hardware(kind)
+
+
+def _documents() -> None:
+    from lab.vendor import build_repository
+
+    build_repository(REPOSITORY, kernel=platform.release(), debian=pool_folder())
+
+
+def _describe(plan: network.Plan, nodes: list[Node]) -> None:
+    """Inventory, ssh configuration and description of the running lab."""
+    lines = []
+    hosts: dict[str, object] = {}
+    fingerprint = (REPOSITORY / "keys" / "fingerprint").read_text().strip()
+    mirror = plan.address(machines.MIRROR_NUMBER)
+    for node in nodes:
+        address = plan.address(node.address_number)
+        lines += [
+            f"Host {node.name}", f"    HostName {address}", "    User ops",
+            f"    IdentityFile {KEY}", "    IdentitiesOnly yes",
+            f"    UserKnownHostsFile {KNOWN_HOSTS}", "    StrictHostKeyChecking yes",
+        ]  # fmt: skip
+        hosts[node.name] = {
+            "ansible_host": address,
+            "ansible_user": "ops",
+            "ansible_ssh_private_key_file": str(KEY),
+            "ansible_ssh_common_args": f"-o UserKnownHostsFile={KNOWN_HOSTS} -o IdentitiesOnly=yes",
+            "fabric_host": {
+                "schema_version": 1,
+                "platform": "hgx-h100" if node.kind == "stock" else "dgx-h100",
+                "stack": "r580-k3s136",
+                "mirror": {"url": f"http://{mirror}", "key_fingerprint": fingerprint},
+                "profile": {"fabric": "roce", "time_servers": [mirror]},
+            },
+        }
+    SSH_CONFIG.write_text("\n".join(lines) + "\n")
+    INVENTORY.mkdir()
+    tree = {"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}
+    (INVENTORY / "hosts.yml").write_text(json.dumps(tree, indent=1))
+    told = {"subnet": str(plan.subnet), "nodes": [{**asdict(n), "name": n.name} for n in nodes]}
+    (STATE / _DESCRIPTION).write_text(json.dumps(told, indent=1))
