@@ -1,4 +1,4 @@
-"""The container engine: podman or Docker, found on the host, and the options that it needs there."""
+"""The container engine: podman or Docker as found on the host, and what it needs there."""
 
 from __future__ import annotations
 
@@ -92,8 +92,6 @@ def find_engine() -> Engine:
         options = _ulimits()
         # crun mounts cgroups in a way that hosts with both generations refuse.
         if runtime == "crun" and info["host"].get("cgroupVersion") != "v2" and shutil.which("runc"):
-            options += ("--runtime", "runc")
-        elif not shutil.which(runtime) and shutil.which("runc"):
             options += ("--runtime", "runc")
         return Engine("podman", options)
     if shutil.which("docker"):

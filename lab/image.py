@@ -21,9 +21,9 @@ from lab.run import run
 SUITE = "bookworm"
 #: What a fresh server has: enough for sshd, Ansible and apt. Roles bring the rest from the mirror.
 BASE = (
-    "systemd", "systemd-sysv", "dbus", "udev", "python3", "python3-apt", "python3-debian", "iproute2",
-    "iputils-ping", "openssh-server", "sudo", "kmod", "procps", "ca-certificates", "gpgv", "gpg",
-    "gpg-agent", "e2fsprogs", "openssl",
+    "systemd", "systemd-sysv", "dbus", "udev", "python3", "python3-apt", "python3-debian",
+    "iproute2", "iputils-ping", "openssh-server", "sudo", "kmod", "procps", "ca-certificates",
+    "gpgv", "gpg", "gpg-agent", "e2fsprogs", "openssl",
 )  # fmt: skip
 #: What the mirror of the lab holds of Debian, with all that it depends on.
 POOL = (

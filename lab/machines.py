@@ -1,4 +1,4 @@
-"""Making and removing the machines of the lab: the mirror, which is also the switch, and the nodes."""
+"""Making and removing the machines: the mirror, which is also the switch, and the nodes."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Node:
 def hold_network(engine: Engine, image: str, name: str) -> int:
     """A container that only keeps a network namespace; returns its process id."""
     engine(
-        "run", "-d", "--name", name, "--label", LABEL, "--network", "none", "--cap-add", "NET_ADMIN",
-        "--entrypoint", "sleep", "--restart", "no", *engine.options, image, "infinity",
+        "run", "-d", "--name", name, "--label", LABEL, "--network", "none", "--cap-add",
+        "NET_ADMIN", "--entrypoint", "sleep", "--restart", "no", *engine.options, image, "infinity",
     )  # fmt: skip
     return engine.pid(name)
 

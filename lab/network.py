@@ -1,8 +1,9 @@
 """Networks of the lab, of plain bridges and veth pairs.
 
-Each node's network namespace belongs to a container of its own that only waits, so that it outlives
-a reboot of the node. The host gets one bridge with one address for management; the switch of the
-rails lives in the namespace of the mirror. No sysctl, no firewall rule and no engine network is made.
+Each node's network namespace belongs to a container of its own that only waits, so that it
+outlives a reboot of the node. The host gets one bridge with one address for management; the switch
+of the rails lives in the namespace of the mirror. No sysctl, no firewall rule and no network of the
+engine is made.
 """
 
 from __future__ import annotations
