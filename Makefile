@@ -50,6 +50,15 @@ test-ssh: $(DEV) ## the tests that reach a node, over a real sshd
 	@tools/bootstrap ssh
 	$(PY) -m pytest tests/transport -m ssh
 
+.PHONY: lab-up
+lab-up: $(DEV) ## one simulated node (NODES=2, KIND=dgx-os); says what it installs
+	@tools/bootstrap lab
+	$(PY) -m lab up --nodes $(or $(NODES),1) --kind $(or $(KIND),stock)
+
+.PHONY: lab-down
+lab-down: $(DEV) ## remove the simulated nodes
+	$(PY) -m lab down
+
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there
 	$(PY) -m pytest tests/packaging -m slow
