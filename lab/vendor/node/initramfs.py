@@ -79,7 +79,7 @@ def entries(image: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def loads(image: Path, name: str) -> bool:
-    """Whether a boot from this image loads the module: it is inside and nothing there forbids it."""
+    """Whether a boot from this image loads the module: inside, and not blacklisted there."""
     inside = dict(entries(image))
     config = {path: data for path, data in inside.items() if "modprobe.d/" in path}
     return any(path.endswith(f"/{name}.ko") for path in inside) and not blacklisted(name, config)
