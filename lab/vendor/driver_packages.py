@@ -69,7 +69,12 @@ Doubles = Mapping[str, bytes]
 
 
 def _launcher(tool: str, version: str) -> Entry:
-    text = f'#!/bin/sh\nexec /usr/lib/lab/vendor {tool} {version} "$@"\n'
+    """Python itself, so that the process list shows the program by its own name."""
+    text = (
+        '#!/usr/bin/python3\nimport sys\n\nsys.path.insert(0, "/usr/lib/lab")\n'
+        "from vendorlib.main import main\n\n"
+        f'sys.exit(main(["{tool}", "{version}", *sys.argv[1:]]))\n'
+    )
     return Entry(text.encode(), 0o755)
 
 
@@ -102,6 +107,10 @@ class Set:
     def _exact(self, *names: str) -> str:
         return ", ".join(f"{name} (= {self.release.full})" for name in names)
 
+    def _branch(self, base: str) -> dict[str, str]:
+        """A part with the branch in its name keeps those of other branches away."""
+        return _only(base) if self.release.driver(base) != base else {}
+
     def all(self) -> Iterator[Deb]:
         """Every package of the release."""
         yield from self._userspace()
@@ -119,17 +128,22 @@ class Set:
             real = f"{soname[:-2]}.{release.version}"
             libraries[f"{LIB}/{real}"] = Entry(self.doubles.get(soname, b""))
             libraries[f"{LIB}/{soname}"] = Entry(link=real)
-        yield self._deb(name("libnvidia-cfg1"), "NVIDIA binary OpenGL/GLX configuration library")
+        yield self._deb(
+            name("libnvidia-cfg1"), "NVIDIA binary OpenGL/GLX configuration library",
+            relations=self._branch("libnvidia-cfg1"),
+        )  # fmt: skip
         yield self._deb(
             name("libnvidia-compute"), "NVIDIA libcompute package",
             self._exact(name("libnvidia-cfg1")), files=libraries,
             scripts={"triggers": "activate-noawait ldconfig\n"},
+            relations=self._branch("libnvidia-compute"),
         )  # fmt: skip
         smi = f'#!/bin/sh\nexec /usr/lib/lab/standin {release.version} nvidia-smi "$@"\n'
         yield self._deb(
             name("nvidia-utils"), "NVIDIA driver support binaries",
             f"{self._exact(name('libnvidia-compute'))}, python3",
             files={"/usr/bin/nvidia-smi": Entry(smi.encode(), 0o755)},
+            relations=self._branch("nvidia-utils"),
         )  # fmt: skip
         yield self._deb(
             "nvidia-persistenced", "daemon to maintain persistent software state", "python3",
@@ -142,6 +156,7 @@ class Set:
         yield self._deb(
             name("nvidia-compute-utils"), "NVIDIA compute utilities",
             self._exact(name("libnvidia-compute"), "nvidia-persistenced"),
+            relations=self._branch("nvidia-compute-utils"),
         )  # fmt: skip
 
     def _kernel(self, flavour: str) -> Iterator[Deb]:

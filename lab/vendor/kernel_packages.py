@@ -17,6 +17,7 @@ from lab.vendor.node import ko
 
 Sign = Callable[[bytes], bytes]
 
+_CONFIG = b"CONFIG_MODULES=y\nCONFIG_MODULE_SIG=y\n"
 #: Path below kernel/, exported and needed symbols, alias.
 _MODULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
     ("drivers/gpu/drm/nouveau/nouveau", (), (), "pci:v000010DEd*sv*sd*bc03sc*i*"),
@@ -95,7 +96,7 @@ def _hooks(kind: str, release: str) -> str:
 def _image(release: str, sign: Sign) -> Deb:
     boot = {
         f"/boot/vmlinuz-{release}": Entry(f"stand-in kernel {release}\n".encode()),
-        f"/boot/config-{release}": Entry(b"CONFIG_MODULES=y\nCONFIG_MODULE_SIG=y\n"),
+        f"/boot/config-{release}": Entry(_CONFIG),
         f"/boot/System.map-{release}": Entry(b"ffffffff81000000 T _text\n"),
     }
     post = f"#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\ndepmod {release}\n"  # fmt: skip
@@ -114,6 +115,7 @@ def _headers(release: str) -> Deb:
     source = f"/usr/src/linux-headers-{release}"
     files = {
         f"{source}/Makefile": Entry(b"# stand-in of the lab\n"),
+        f"{source}/.config": Entry(_CONFIG),
         f"{source}/include/generated/utsrelease.h": Entry(
             f'#define UTS_RELEASE "{release}"\n'.encode()
         ),

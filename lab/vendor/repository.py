@@ -16,9 +16,9 @@ from lab.vendor import driver_packages as driver
 from lab.vendor import gpg
 from lab.vendor import kernel_packages as kernel
 from lab.vendor.deb import Deb, build, write_repository
-from lab.vendor.node.kernel import KERNEL_SIGNER
 from lab.vendor.node.ko import sign
 from lab.vendor.node.signing import pkcs7
+from lab.vendor.node.trust import KERNEL_SIGNER
 
 HERE = Path(__file__).parent
 

@@ -83,7 +83,6 @@ def fabric_manager(arguments: list[str]) -> int:
     if reason is not None:
         _log("ERROR", reason)
         return 1
-    _log("INFO", f"Fabric Manager version {version} is running with the following configuration")
     _log("INFO", "Connected to 1 node.")
     state = {
         "state": "Completed",

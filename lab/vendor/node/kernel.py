@@ -17,6 +17,7 @@ from typing import Any
 
 from . import ko, paths
 from .paths import at, say
+from .trust import Refused, judge
 
 BUILDER = "Release Build  (dvs-builder@U22-I3-B17-02-5)"
 BUILT = "Tue Sep 23 09:55:41 UTC 2025"
@@ -30,10 +31,6 @@ _OWNERS = (
     ("nvidia_modeset", re.compile(r"/dev/nvidia-modeset$")),
     ("nvidia", re.compile(r"/dev/nvidia(?:\d+|ctl|-nvswitch(?:\d+|ctl))$")),
 )
-
-
-class Refused(Exception):
-    """The kernel does not do it; ``strerror`` is what modprobe prints."""
 
 
 def modules() -> dict[str, dict[str, Any]]:
@@ -59,14 +56,14 @@ def load(file: Path, options: str = "") -> None:
             should = ko.vermagic(paths.release())
             say(f"{name}: version magic '{info['vermagic'][0]}' should be '{should}'", 3)
             raise Refused("Exec format error")
-        signer = ko.signer(data)
-        taint = _signature(name, signer, info)
+        signature = ko.signature(data)
+        taint = judge(name, signature, info)
         _before_init(name, info, there)
         state = {
             "version": info.get("version", [None])[0],
             "flavour": {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}.get(info["license"][0]),
             "file": str(file),
-            "signer": signer,
+            "signer": signature and signature.signer,
             "depends": _depends(file),
             "taint": taint,
             "order": 1 + max((item["order"] for item in there.values()), default=0),
@@ -112,35 +109,6 @@ def holders(name: str) -> list[int]:
         if pattern and any(pattern.match(link) for link in links):
             found.append(int(process.name))
     return sorted(found)
-
-
-def _signature(name: str, signer: str | None, info: dict[str, list[str]]) -> str:
-    """The taint letters; Refused where Secure Boot is on and the key is not enrolled."""
-    node = paths.node()
-    trusted = signer is not None and signer in (*node.get("mok_enrolled", []), KERNEL_SIGNER)
-    if node.get("secure_boot") and not trusted:
-        what = "unsigned module" if signer is None else "module with unavailable key"
-        say(f"Loading of {what} is rejected", 5)
-        raise Refused("Key was rejected by service")
-    if "intree" in info:
-        return ""
-    taint = "O" if trusted else "OE"
-    say(f"{name}: loading out-of-tree module taints kernel.", 4)
-    if info["license"][0] == "NVIDIA":
-        say(f"{name}: module license 'NVIDIA' taints kernel.", 4)
-        say("Disabling lock debugging due to kernel taint", 4)
-        taint = "P" + taint
-    if not trusted:
-        say(
-            f"{name}: module verification failed: signature and/or required key missing"
-            " - tainting kernel",
-            5,
-        )
-    return taint
-
-
-#: Signs the modules of the kernel's own package; its key is built into the kernel.
-KERNEL_SIGNER = "Debian Secure Boot CA"
 
 
 def _before_init(name: str, info: dict[str, list[str]], there: dict[str, dict[str, Any]]) -> None:
@@ -241,17 +209,19 @@ def _device(name: str) -> None:
 
 
 def _depends(file: Path) -> list[str]:
-    """Names of the modules that depmod found this one to need, from modules.dep."""
+    """Names of the modules whose symbols this one uses, by what depmod found (modules.dep)."""
     release = paths.release()
     try:
         lines = at(f"/lib/modules/{release}/modules.dep").read_text().splitlines()
     except OSError:
         return []
-    for line in lines:
-        path, _, needs = line.partition(":")
-        if path and str(file).endswith(f"/{release}/{path}"):
-            return [Path(need).name.partition(".")[0].replace("-", "_") for need in needs.split()]
-    return []
+    table = {path: needs.split() for path, _, needs in (line.partition(":") for line in lines)}
+    mine = next((path for path in table if str(file).endswith(f"/{release}/{path}")), "")
+    needs = table.get(mine, [])
+    # modules.dep names everything below; what another need brings along is not used directly.
+    brought = {below for need in needs for below in table.get(need, [])}
+    direct = [need for need in needs if need not in brought]
+    return [Path(need).name.partition(".")[0].replace("-", "_") for need in direct]
 
 
 def _dependents(name: str, there: dict[str, dict[str, Any]]) -> list[str]:

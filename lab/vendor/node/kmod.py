@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import initramfs, kernel, paths
 
@@ -109,12 +110,17 @@ def _remove(name: str, quiet: bool) -> int:
         kernel.unload(here)
     except kernel.Refused as refused:
         return _error("modprobe", f"FATAL: Module {here} {str(refused).partition(' by')[0]}.")
-    for need in there[here]["depends"]:
+    _remove_unused(there, here)
+    return 0
+
+
+def _remove_unused(there: dict[str, dict[str, Any]], name: str) -> None:
+    for need in there[name]["depends"]:
         try:
             kernel.unload(need)
         except kernel.Refused:
             continue  # somebody else needs it
-    return 0
+        _remove_unused(there, need)
 
 
 def insmod(arguments: list[str]) -> int:

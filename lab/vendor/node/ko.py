@@ -105,17 +105,31 @@ def unsigned(data: bytes) -> bytes:
     return data if length is None else data[:-length]
 
 
-def signer(data: bytes) -> str | None:
-    """Common name of the signature's issuer, as `modinfo -F signer` prints it; None: unsigned."""
+class Signature(NamedTuple):
+    """Whose key it was: common name of the certificate's issuer and its serial number, raw."""
+
+    signer: str
+    serial: bytes
+
+
+def signature(data: bytes) -> Signature | None:
+    """What `modinfo -F signer` and `-F sig_key` print of it; None for an unsigned module.
+
+    PKCS#7 names the signer as issuer (here one common name) and serial number.
+    """
     length = _signature_bytes(data)
     if length is None:
         return None
     pkcs7 = data[-length:]
-    at = pkcs7.find(_COMMON_NAME)
+    at = pkcs7.rfind(_COMMON_NAME)
     if at < 0:
-        return ""
+        raise ValueError("a signature without a common name")
     at += len(_COMMON_NAME)
-    return pkcs7[at + 2 : at + 2 + pkcs7[at + 1]].decode("utf-8", "replace")
+    name = pkcs7[at + 2 : at + 2 + pkcs7[at + 1]]
+    at += 2 + len(name)
+    if pkcs7[at] != 2:
+        raise ValueError("a signature without a serial number")
+    return Signature(name.decode("utf-8", "replace"), pkcs7[at + 2 : at + 2 + pkcs7[at + 1]])
 
 
 def info(data: bytes) -> dict[str, list[str]]:
