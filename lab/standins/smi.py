@@ -208,20 +208,47 @@ def _persistence(node: Node, shown: list[Shown], value: str) -> int:
 
 
 def _reset(node: Node, shown: list[Shown]) -> int:
-    """On a board with NVSwitches all GPUs are reset together.
+    """All GPUs of a board with NVSwitches are reset together, and none that somebody uses.
 
-    The state that a dead fabric manager left behind goes; one that runs configures them again.
+    The words of the refusal are those of an H100 node whose fabric manager still ran. The state
+    that a fabric manager left behind is gone afterwards.
     """
-    if node.nvswitches and len(shown) != len(node.gpus):
+    users = _users(node.root)
+    if node.nvswitches and (users or len(shown) != len(node.gpus)):
         print("The following GPUs could not be reset:")
-        for _, gpu, _, _ in shown:
-            print(f"  GPU {gpu.bus_id.upper()}: In use by another client")
-        print("\nGPUs that are connected by NVSwitches are reset together: name no GPU.")
+        if users:
+            print(
+                f"  {len(shown)} devices are currently being used by one or more other processes "
+                "(e.g., Fabric Manager, CUDA application, graphics application such as an X "
+                "server, or a monitoring application such as another instance of nvidia-smi). "
+                "Please first kill all processes using these devices and all compute applications "
+                "running in the system."
+            )
+        else:
+            for _, gpu, _, _ in shown:
+                print(f"  GPU {gpu.bus_id.upper()}: In use by another client")
         return 1
     reset(node.root, {gpu.index for _, gpu, _, _ in shown})
-    if not _runs(node.root, "nv-fabricmanager"):
-        (node.root / "run/lab/fabric.json").unlink(missing_ok=True)
+    (node.root / "run/lab/fabric.json").unlink(missing_ok=True)
     for _, gpu, _, _ in shown:
         print(f"GPU {gpu.bus_id.upper()} was successfully reset.")
     print("All done.")
     return 0
+
+
+def _users(root: Path) -> bool:
+    """Whether a program uses a GPU: the fabric manager, or one that holds a device node open.
+
+    The persistence daemon does not count: nvidia-smi asks it to let go.
+    """
+    if _runs(root, "nv-fabricmanager"):
+        return True
+    for link in (root / "proc").glob("[0-9]*/fd/*"):
+        try:
+            held = os.readlink(link)
+            words = (link.parents[1] / "cmdline").read_bytes()
+        except OSError:
+            continue  # it ended meanwhile
+        if held.startswith("/dev/nvidia") and b"nvidia-persistenced" not in words:
+            return True
+    return False

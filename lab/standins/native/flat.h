@@ -24,7 +24,11 @@ struct node {
 
 static void flat_copy(char *to, size_t size, const char *from)
 {
-    snprintf(to, size, "%s", strcmp(from, "-") ? from : "");
+    size_t length = strcmp(from, "-") ? strlen(from) : 0;
+    if (length >= size)
+        length = size - 1;
+    memcpy(to, from, length);
+    to[length] = 0;
 }
 
 static void flat_gpu(struct gpu *gpu, const char *key, const char *value)
