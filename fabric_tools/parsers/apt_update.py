@@ -124,7 +124,7 @@ class _Reading:
         return next((self.sources[base] for base in bases if base in self.sources), None)
 
     def _message(self, kind: str, words: str, number: int) -> None:
-        """Warnings of other things than the signature (an old keyring, a suite's name) are no fault."""
+        """Warnings of other things (an old keyring, a misspelt suite) are no trouble here."""
         bases = [base for found in _NAMED.finditer(words) for base in _bases(found[1], found[2])]
         bases += [_base(url.rstrip(".,;:")) for url in _URL.findall(words)]
         source = self._find(bases)
