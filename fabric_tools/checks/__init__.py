@@ -28,6 +28,7 @@ from fabric_tools.checks import (
     roce_links,
     roce_load,
     roce_qos,
+    stack,
 )
 from fabric_tools.checks.registry import Check
 from fabric_tools.phases import Phase
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     *pci.CHECKS,
     *driver.CHECKS,
     *packages.CHECKS,
+    *stack.CHECKS,
     *cuda.CHECKS,
     *gpu.CHECKS,
     *gpu_memory.CHECKS,
