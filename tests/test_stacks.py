@@ -14,7 +14,8 @@ from fabric_tools.cli.main import app
 from fabric_tools.detect import choose_platform
 from fabric_tools.errors import FabricToolsError, UsageError
 from fabric_tools.models.inventory import HostVars
-from fabric_tools.models.stack import Matrix, PackageSet, Problem, StackLock
+from fabric_tools.models.package_set import PackageSet
+from fabric_tools.models.stack import Matrix, Problem, StackLock
 from fabric_tools.parsers.reader import Facts
 from fabric_tools.report.stacks import differences, list_stacks
 from fabric_tools.stacks import DEFAULT_STACK, load_matrix, load_stacks, stack_file

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import date
 
-from fabric_tools.models.stack import Matrix, PackageSet, StackLock
+from fabric_tools.models.package_set import PackageSet
+from fabric_tools.models.stack import Matrix, StackLock
 from fabric_tools.stacks.problems import lives, problems
 
 

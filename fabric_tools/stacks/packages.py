@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fabric_tools.errors import UsageError
+from fabric_tools.models.package_set import Package, PackageSet, Pin
 from fabric_tools.models.platform import PlatformSpec
-from fabric_tools.models.stack import Matrix, Naming, Package, PackageSet, Pin, StackLock
+from fabric_tools.models.stack import Matrix, Naming, StackLock
 
 #: ``os_id`` of a node whose driver, kernel and OFED belong to NVIDIA's DGX OS.
 DGX_OS = "dgx-os"
@@ -135,9 +136,9 @@ def _pin(lock: StackLock, naming: Naming, packages: tuple[Package, ...]) -> Pin:
     """The installer pins the exact revisions it resolved: a version with a star never chooses."""
     version = lock.driver.version
     method = naming.pin or "preferences"
-    globs = DRIVER_GLOBS
+    globs: tuple[str, ...] = DRIVER_GLOBS
     if method == "versionlock":
-        globs = tuple(f"{glob}{version}*" if glob.endswith("*") else glob for glob in DRIVER_GLOBS)
+        globs = tuple(f"{glob}{version}*" for glob in DRIVER_GLOBS)
     return Pin(
         method=method,
         package=f"nvidia-driver-pinning-{version}" if method == "package" else None,
