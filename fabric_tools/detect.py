@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric_tools.checks.pci import gpus_on_bus
@@ -9,6 +10,7 @@ from fabric_tools.models.facts import DmiProduct, GpuRosters, PciDevices
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec, SiteSpec, Sourced, Target
 from fabric_tools.models.report import PlatformChoice
+from fabric_tools.models.stack import StackLock
 from fabric_tools.models.system import Virtualization
 from fabric_tools.parsers.reader import Facts, Missing
 
@@ -37,12 +39,15 @@ class Seen:
 
 
 def choose_platform(
-    facts: Facts, platforms: dict[str, PlatformSpec], site: HostVars
+    facts: Facts,
+    platforms: dict[str, PlatformSpec],
+    site: HostVars,
+    stacks: Mapping[str, StackLock] | None = None,
 ) -> tuple[Target | None, PlatformChoice]:
     """What to judge the node by, and why; None where it cannot be told.
 
     A platform that the site declares must be a key of ``platforms``. A node without any recorded
-    GPU cannot be told.
+    GPU cannot be told. ``stacks``: where the lock of the declared stack is looked up.
     """
     seen = _look(facts)
     if site.platform is not None:
@@ -55,6 +60,8 @@ def choose_platform(
     target, doubt = _target(spec, seen, site)
     if target is None:
         return None, PlatformChoice(why=f"{spec.id} ({why}): {doubt}")
+    lock = (stacks or {}).get(site.stack or "")
+    target = target.model_copy(update={"site": target.site.model_copy(update={"lock": lock})})
     return target, PlatformChoice(id=spec.id, title=spec.title, why=why)
 
 
@@ -164,7 +171,7 @@ def _target(spec: PlatformSpec, seen: Seen, site: HostVars) -> tuple[Target | No
     if number is None:
         return None, f"{spec.gpu.count.source}; {seen.gpus} seen"
     sections = {name: getattr(spec, name) for name in PlatformSpec.model_fields}
-    declared = set(SiteSpec.model_fields) - {"source"}
+    declared = set(SiteSpec.model_fields) - {"source", "lock"}
     given = SiteSpec(**{name: getattr(site, name) for name in declared})
     if site.model_fields_set - {"waivers", "schema_version"}:
         given = given.model_copy(update={"source": "inventory"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -16,6 +16,7 @@ from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec, Target
 from fabric_tools.models.report import Decision, HostReport, ProbeSummary
 from fabric_tools.models.snapshot import ProbeStatus, Snapshot
+from fabric_tools.models.stack import StackLock
 from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
 from fabric_tools.parsers.reader import Facts, Missing, describe
 from fabric_tools.phases import BY_ID as PHASES
@@ -32,6 +33,7 @@ class Question:
 
     ``waiver_name`` is the inventory name that the operator gave, never one that the node claims.
     ``site`` is what the inventory declares of this host; its waivers are not used, ``waivers`` are.
+    ``stacks`` are the known stack locks: a declared stack that is none of them is UNKNOWN.
     """
 
     phases: tuple[Phase, ...]
@@ -41,6 +43,7 @@ class Question:
     site: HostVars = field(default_factory=HostVars)
     waiver_name: str = ""
     waivers: tuple[Waiver, ...] = field(default=())
+    stacks: Mapping[str, StackLock] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ class _Case:
         self.second = [other for facts in self.facts for other in facts.by_second_sources()]
         self.before = Facts(reading.before) if reading.before else None
         self.targets = [
-            choose_platform(facts, question.platforms, question.site) for facts in self.facts
+            choose_platform(facts, question.platforms, question.site, question.stacks)
+            for facts in self.facts
         ]
         # A text that says less must not take the platform away from one that says more.
         self.target, self.choice = next(

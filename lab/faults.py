@@ -124,7 +124,7 @@ FAULTS: tuple[Fault, ...] = (
         heals="mv /etc/environment.away /etc/environment",
     ),
     Fault(
-        "fabric-manager-dead", "the fabric manager is dead, the fabric state of the GPUs is latched",
+        "fabric-manager-dead", "the fabric manager is dead, the fabric state is latched",
         closes="driver", check="fabric.manager",
         breaks="systemctl kill -s KILL nvidia-fabricmanager; sleep 0.5; systemctl stop "
         "nvidia-fabricmanager",

@@ -29,6 +29,7 @@ from fabric_tools.models.report import Decision, HostReport
 from fabric_tools.models.snapshot import Snapshot
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
+from fabric_tools.stacks import load_stacks
 from fabric_tools.transport.files import read_folder, read_snapshot
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,11 +133,15 @@ def _replace_nth(text: str, old: str, new: str, nth: int) -> str:
 
 
 PLATFORMS = load_platforms()
+#: With the lock of the healthy example (recorded-r565), which no shipped stack is.
+STACKS = load_stacks(MORE / "stacks")
 
 
 def question(host: str, *phases: Phase, site: HostVars | None = None) -> Question:
     found = site or site_of({})
-    return Question(phases=phases, platforms=PLATFORMS, host=host, as_of=AS_OF, site=found)
+    return Question(
+        phases=phases, platforms=PLATFORMS, host=host, as_of=AS_OF, site=found, stacks=STACKS
+    )
 
 
 def report_on(

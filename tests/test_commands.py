@@ -109,7 +109,9 @@ def test_stale_docs_are_found(tmp_path: Path) -> None:
 
 
 def test_schemas_are_published_for_what_is_written() -> None:
-    assert {"snapshot", "verdict", "ledger", "platform", "report", "host-vars"} == set(SCHEMAS)
+    assert {"snapshot", "verdict", "ledger", "platform", "stack", "report", "host-vars"} == set(
+        SCHEMAS
+    )
     for name in SCHEMAS:
         schema = json.loads((ROOT / f"docs/schemas/{name}.schema.json").read_text())
         assert schema["additionalProperties"] is False

@@ -32,6 +32,7 @@ from fabric_tools.checks import (
     roce_qos,
     settings,
     sources,
+    stack,
     storage,
 )
 from fabric_tools.checks.registry import Check
@@ -47,6 +48,7 @@ CHECKS: tuple[Check, ...] = (
     *pci.CHECKS,
     *driver.CHECKS,
     *packages.CHECKS,
+    *stack.CHECKS,
     *cuda.CHECKS,
     *gpu.CHECKS,
     *gpu_memory.CHECKS,

@@ -23,6 +23,7 @@ from fabric_tools.models.verdict import Waiver
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
 from fabric_tools.report.text import printable
+from fabric_tools.stacks import load_stacks, one_stack
 from fabric_tools.transport.files import parse_snapshot, read_folder, read_snapshot
 from fabric_tools.yaml_file import load_model
 
@@ -36,6 +37,7 @@ class Request:
     gpus: int | None
     before: Path | None
     platforms_dir: Path | None
+    stacks_dir: Path | None
     host_vars: Path | None
     name: str | None
     as_of: str | None
@@ -55,10 +57,13 @@ def judge_and_print(
         raise UsageError("a live node is judged as of now", where="--as-of")
     as_of = _time(request.as_of)
     platforms = load_platforms(request.platforms_dir)
+    stacks = load_stacks(request.stacks_dir)
     site = HostVars()
     if request.host_vars:
         site = load_model(request.host_vars, HostVars, key="fabric_host")
     site = _declared(site, request, platforms)
+    if site.stack is not None:
+        one_stack(site.stack, stacks)
     waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
     for waiver in waivers:
         _check_exists(waiver.check)
@@ -74,6 +79,7 @@ def judge_and_print(
             as_of=as_of,
             site=site,
             waivers=waivers,
+            stacks=stacks,
         )
         _earlier(before, reading.snapshot)
         asked.append((replace(reading, before=before), question))

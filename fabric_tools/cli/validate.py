@@ -66,6 +66,9 @@ def validate(
     platforms_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="More platform files.")
     ] = None,
+    stacks_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="More stack locks.")
+    ] = None,
     host_vars: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="YAML with platform, profile and waivers of this host."),
@@ -116,6 +119,7 @@ def validate(
         gpus=gpus,
         before=before,
         platforms_dir=platforms_dir,
+        stacks_dir=stacks_dir,
         host_vars=host_vars,
         name=name,
         as_of=as_of,

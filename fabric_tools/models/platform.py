@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from fabric_tools.models.base import Model
 from fabric_tools.models.inventory import AllowEol, Array, Mirror, Profile, Rail
+from fabric_tools.models.stack import StackLock
 from fabric_tools.models.verdict import Status
 
 T = TypeVar("T")
@@ -127,7 +128,7 @@ class DriverSpec(Model):
 
     ``branch_min`` and ``branch_max`` are driver branches (535, 580); None: no upper bound known.
     ``version_min`` is a full version where the branch alone is not enough. ``versions_bad``: full
-    version -> what is wrong with it.
+    version -> what is wrong with it. ``kernel_min``: the least kernel series (``5.17``) that can.
     """
 
     branch_min: Sourced[int]
@@ -135,6 +136,7 @@ class DriverSpec(Model):
     version_min: Sourced[str | None]
     modules: Sourced[tuple[Literal["open", "proprietary"], ...]]
     versions_bad: Sourced[dict[str, str]] | None = None
+    kernel_min: Sourced[str] | None = None
 
 
 class NicSpec(Model):
@@ -188,11 +190,15 @@ class PlatformSpec(Model):
 
 
 class SiteSpec(Model):
-    """What the inventory declares of this host, as checks see it. ``source`` says where."""
+    """What the inventory declares of this host, as checks see it. ``source`` says where.
+
+    ``lock`` is the stack lock of the id in ``stack``, None where no lock of that id is known.
+    """
 
     profile: Profile = Profile()
     rails: tuple[Rail, ...] = ()
     stack: str | None = None
+    lock: StackLock | None = None
     allow_eol: AllowEol | None = None
     mirror: Mirror | None = None
     array: Array | None = None

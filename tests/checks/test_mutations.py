@@ -219,6 +219,7 @@ MUTATIONS: dict[str, tuple[type[Fact], Change]] = {
     "driver.stack_match": (facts.LoadedModule, _with(version="565.57.02")),
     "driver.supported": (facts.LoadedModule, _with(version="470.256.02")),
     "driver.packages": (system.Packages, _moved),
+    "driver.stack_lock": (facts.LoadedModule, _with(version="565.57.02")),
     "driver.nvml_agrees": (facts.NvmlInventory, _with(count=7)),
     "cuda.init": (facts.CudaInit, _with(code=802, devices=None)),
     "gpu.count": (facts.GpuRosters, _one_less),

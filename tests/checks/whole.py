@@ -25,10 +25,10 @@ from tests.cases_runner import (
 JUDGED = tuple(phase for phase in Phase if for_phase(phase))
 
 
-#: What the inventory declares of it: its rails, and everything of the site.
+#: What the inventory declares of it: its rails, its stack, and everything of the site.
 SITE = site_of(
     {"site": {**load_site("roce-rails8.yaml"), **load_site("site.yaml")}},
-)
+).model_copy(update={"stack": "recorded-r565"})
 
 
 def whole_node(folder: Path) -> Snapshot:
