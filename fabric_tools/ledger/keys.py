@@ -22,8 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from fabric_tools.errors import UsageError
 from fabric_tools.yaml_file import read_bounded
 
-PRIVATE_NAME = "site.key"
-PUBLIC_NAME = "site.pub"
+_PRIVATE_NAME = "site.key"
 _MAX_BYTES = 16 * 1024
 _ID_DIGITS = 16
 
@@ -32,6 +31,11 @@ def key_id(key: Ed25519PublicKey) -> str:
     """The first 16 hex digits of the SHA-256 of the raw public key: tells two keys apart."""
     raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()[:_ID_DIGITS]
+
+
+def private_path(folder: Path) -> Path:
+    """Where the site's key lies by default: in the ledger's folder."""
+    return folder / _PRIVATE_NAME
 
 
 def public_path(private: Path) -> Path:
