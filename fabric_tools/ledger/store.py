@@ -187,8 +187,8 @@ class Ledger:
         if wrong:
             raise LedgerError(
                 f"line {len(chain.lines)} {wrong[0]}", where=str(self.path),
-                try_next=f"see `fabric-tools ledger verify {shlex.quote(self.host)}`; to begin anew "
-                "keep the file elsewhere, every phase is then to be proved again",
+                try_next=f"see `fabric-tools ledger verify {shlex.quote(self.host)}`; to begin "
+                "anew keep the file elsewhere, every phase is then to be proved again",
             )  # fmt: skip
 
 
