@@ -63,6 +63,17 @@ def decide(
     )
 
 
+def used_waivers(decision: Decision, waivers: Sequence[Waiver]) -> tuple[Waiver, ...]:
+    """Those without which a verdict of this gate would speak against it."""
+    used = {(v.check, v.waived_by) for v in decision.verdicts if v.waived_by}
+    return tuple(waiver for waiver in waivers if (waiver.check, _words(waiver)) in used)
+
+
+def _words(waiver: Waiver) -> str:
+    kind = "break-glass" if waiver.kind == "break_glass" else "waiver"
+    return f"{kind} until {waiver.expires:%Y-%m-%d %H:%M}, {waiver.owner}: {waiver.reason}"
+
+
 def _applies(waiver: Waiver, verdict: Verdict, host: str) -> bool:
     return (
         waiver.check == verdict.check
@@ -78,9 +89,7 @@ def _waive(
         return verdict
     for waiver in waivers:
         if _applies(waiver, verdict, host) and waiver.expires > as_of:
-            kind = "break-glass" if waiver.kind == "break_glass" else "waiver"
-            by = f"{kind} until {waiver.expires:%Y-%m-%d %H:%M}, {waiver.owner}: {waiver.reason}"
-            return verdict.model_copy(update={"waived_by": by})
+            return verdict.model_copy(update={"waived_by": _words(waiver)})
     return verdict
 
 

@@ -32,7 +32,8 @@ class PhaseInfo:
     ``needs``: phases that must be proved before. ``may_reboot``: its roles may restart the node.
     ``active``: its gate puts load on the node (a passive gate only reads). ``scenario``: the
     molecule scenario. ``proof_max_age_h``: hours after which an active proof is void; None for a
-    passive gate, which is judged anew every time.
+    passive gate, which is judged anew every time. ``boot_bound``: what was measured ends with the
+    boot (a server that answered), so a reboot voids the proof.
     """
 
     id: Phase
@@ -44,6 +45,7 @@ class PhaseInfo:
     active: bool = False
     scenario: str | None = None
     proof_max_age_h: int | None = None
+    boot_bound: bool = False
 
 
 # A week: the age after which sites in the field repeat their NCCL and perftest burn-in
@@ -99,7 +101,7 @@ PHASES: tuple[PhaseInfo, ...] = (
         Phase.SERVING, "90-serving.yml", "vLLM, router",
         "the model answers through the router; plan equals what runs",
         needs=(Phase.ROCE, Phase.WEIGHTS), active=True, scenario="serving",
-        proof_max_age_h=_WEEK_H,
+        proof_max_age_h=_WEEK_H, boot_bound=True,
     ),
     PhaseInfo(
         Phase.OBSERVABILITY, "95-observability.yml",
