@@ -7,6 +7,7 @@ no declared check is left out and that each has a passing and a failing recorded
 from __future__ import annotations
 
 from fabric_tools.checks import (
+    boot,
     cuda,
     driver,
     fabric,
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     *pci.CHECKS,
     *driver.CHECKS,
     *packages.CHECKS,
+    *boot.CHECKS,
     *cuda.CHECKS,
     *gpu.CHECKS,
     *gpu_memory.CHECKS,

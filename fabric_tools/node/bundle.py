@@ -19,6 +19,8 @@ _FILES = (
     "node/nvml.py",
     "node/cuda.py",
     "node/rdma.py",
+    "node/grub.py",
+    "node/boot.py",
     "node/redact.py",
     "node/main.py",
 )

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fabric_tools.models import dcgm, fabric_ports, facts, nccl_texts, network, rdma, smi, system
+from fabric_tools.models import (
+    boot,
+    dcgm,
+    fabric_ports,
+    facts,
+    nccl_texts,
+    network,
+    rdma,
+    smi,
+    system,
+)
 from fabric_tools.models.base import Fact
 from fabric_tools.parsers import (
     cuda_init,
+    dgx_release,
+    dkms,
     dpkg,
     fabricmanager,
     fabricmanager_log,
@@ -20,6 +32,7 @@ from fabric_tools.parsers import (
     lldp,
     lspci,
     modinfo,
+    next_boot,
     nvidia_module,
     nvlink,
     nvlink_errors,
@@ -137,6 +150,9 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     system.Virtualization: (Source("virt", virt.parse_virt),),
     system.ModuleFile: (Source("modinfo", modinfo.parse_modinfo),),
     system.Packages: (Source("dpkg", dpkg.parse_dpkg), Source("rpm", dpkg.parse_rpm)),
+    boot.NextBoot: (Source("next_boot", next_boot.parse_next_boot),),
+    boot.DgxOs: (Source("dgx_release", dgx_release.parse_dgx_release),),
+    system.DkmsStatus: (Source("dkms_status", dkms.parse_dkms),),
     # An error that a program ended with says more than a call that went well at another time.
     facts.CudaInit: (
         Source("cuda_error", cuda_init.cuda_init_of_error),
