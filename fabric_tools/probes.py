@@ -248,6 +248,11 @@ PROBES: Tuple[Probe, ...] = (
         accept_rc=(0, 1, 2), files=("apt_preferences.txt",),
     ),
     Probe(
+        "rpm_locks", "command", ("dnf", "-q", "versionlock", "list"), 30.0, MIB,
+        "packages that dnf keeps at one version",
+        files=("rpm_locks.txt",),
+    ),
+    Probe(
         "upgrade_simulated", "command",
         ("apt-get", "-s", "-o", "Debug::NoLocking=1", "dist-upgrade"), 60.0, 8 * MIB,
         "what an upgrade would move (a simulation, it changes nothing)",

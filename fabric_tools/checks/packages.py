@@ -163,6 +163,20 @@ def _version(package: Package) -> str:
     return (package.upstream or "?").partition("~")[0]
 
 
+#: What else must not move under a driver that was proved: versioned by date, or apart.
+_BESIDE = re.compile(r"nvlsm|nvlink5|nvidia-persistenced|libnvsdm|cuda-drivers")
+
+
+def is_vendors(name: str) -> bool:
+    """Whether this is one of the vendor's packages that an upgrade must not move by itself.
+
+    Not the container toolkit, which is another phase's, and not the package that only pins.
+    """
+    if "container" in name or name.startswith("nvidia-driver-pinning"):
+        return False
+    return _OF_DRIVER.match(name) is not None or _BESIDE.match(name) is not None
+
+
 def driver_version(installed: Packages) -> str | None:
     """The version that most of the installed driver packages have; None where there is none."""
     found = [

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fabric_tools.models.base import Fact, Model
+from fabric_tools.models.system import Package
 
 
 class BootModule(Model):
@@ -94,9 +95,9 @@ class DgxOs(Fact):
 
 
 class KernelPackages(Fact):
-    """``dpkg-query -W 'linux-*'``: name (without architecture) of what is installed, to line."""
+    """``dpkg-query -W 'linux-*'``: what is installed of it."""
 
-    lines: dict[str, int]
+    packages: tuple[Package, ...]
 
 
 class AptPin(Model):
@@ -113,6 +114,12 @@ class AptPins(Fact):
     """All preferences that apt reads; none is an answer."""
 
     pins: tuple[AptPin, ...]
+
+
+class RpmLocks(Fact):
+    """``dnf versionlock list``: name of each locked package to line; none is an answer."""
+
+    lines: dict[str, int]
 
 
 class Move(Model):

@@ -104,7 +104,7 @@ def _listed(folder: str) -> List[str]:
 def _kernel(
     release: str, images: Dict[str, str], root: str, asker: Optional[_Asker]
 ) -> Dict[str, object]:
-    """``module`` is null where there is none or it was not asked for; ``module_note`` says which."""
+    """``module`` is null where there is none or nobody asked; ``module_note`` says which."""
     base = os.path.join(root, "lib/modules", release)
     initramfs = [name % release for name in _INITRAMFS]
     there = [name for name in initramfs if os.path.isfile(os.path.join(root, name))]
