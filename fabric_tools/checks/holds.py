@@ -29,8 +29,9 @@ def vendor_owns(dgx: DgxOs) -> Finding | None:
     """On DGX OS the vendor's repositories pin driver, fabric manager and kernel together."""
     if not dgx.present:
         return None
-    actual = "DGX OS: its own repositories keep kernel and driver together (/etc/dgx-release)"
-    return Finding(NODE, Status.NOT_APPLICABLE, "", actual, (at(dgx, dgx.line),))
+    expected = "kept together by the vendor's repositories"
+    actual = "DGX OS owns kernel and driver (/etc/dgx-release)"
+    return Finding(NODE, Status.NOT_APPLICABLE, expected, actual, (at(dgx, dgx.line),))
 
 
 def no_apt(os: OsRelease, what: str) -> Finding:
@@ -98,9 +99,10 @@ def loose(
     ]
 
 
-def vendor_set(installed: Packages) -> list[Package]:
-    """Installed packages of the vendor that must not move by themselves."""
-    return [p for p in installed.installed() if is_vendors(p.name)]
+def vendor_set(installed: Packages, *, rpm: bool = False) -> list[Package]:
+    """Installed packages of the vendor that must not move by themselves, of dpkg or of rpm."""
+    mine = [p for p in installed.installed() if (p.probe == "rpm") is rpm]
+    return [p for p in mine if is_vendors(p.name)]
 
 
 def _judged(
@@ -197,7 +199,7 @@ def driver_hold(
             yield unknown(NODE, fact)
             return
     assert not isinstance(installed, Missing)
-    wanted = vendor_set(installed)
+    wanted = vendor_set(installed, rpm=os.id in RPM)
     if not wanted:
         actual = "no driver package is installed: nothing to hold"
         remedy = "a driver from a runfile is held by nothing: install it from packages"

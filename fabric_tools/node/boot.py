@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from fabric_tools.node.grub import next_kernel, read_text, sorted_releases
 from fabric_tools.node.run import Outcome, Stop, as_text, run_bounded
@@ -88,10 +88,10 @@ def _images(root: str) -> Dict[str, str]:
     return {name: found[name] for name in sorted_releases(list(found))}
 
 
-def _releases(images: Dict[str, str], wanted: List[Optional[str]], root: str) -> List[str]:
+def _releases(images: Dict[str, str], wanted: Sequence[str], root: str) -> List[str]:
     modules = _listed(os.path.join(root, "lib/modules"))
     ordered = sorted_releases(sorted({*images, *modules}))[:_MAX_KERNELS]
-    return ordered + [name for name in wanted if name and name not in ordered]
+    return ordered + [name for name in wanted if name not in ordered]
 
 
 def _listed(folder: str) -> List[str]:
