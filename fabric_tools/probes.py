@@ -21,6 +21,10 @@ class Probe(NamedTuple):
     reads the small files that the patterns in ``argv`` name; ``trust`` reads the system's
     certificates. ``saved`` is never asked by the collector: it is evidence of a test under load, of
     a fault, or of a form that only people save.
+    put in the place of ``{}``; ``boot`` reads what the next boot will be; ``packages`` runs what
+    stands before ``--`` with the names of the installed packages that match the patterns behind it
+    (dpkg). ``saved`` is never asked by the collector: it is evidence of a test
+    under load, of a fault, or of a form that only people save.
 
     ``timeout_s`` and ``max_bytes`` bound it (stdout; stderr is bounded by the collector).
     ``accept_rc`` lists the exit statuses that mean "the answer is whole". ``files`` are the names
@@ -146,7 +150,7 @@ PROBES: Tuple[Probe, ...] = (
         "dpkg", "command",
         ("dpkg-query", "-W", "-f",
          "${db:Status-Abbrev} ${binary:Package} ${Version} ${Architecture}\\n",
-         "*nvidia*", "libnvsdm*", "nvlsm*"),
+         "*nvidia*", "libnvsdm*", "nvlsm*", "nvlink5*", "cuda-drivers*"),
         15.0, 4 * MIB,
         "driver packages of Debian and Ubuntu",
         accept_rc=(0, 1), files=("dpkg.txt", "dpkg_l.txt"),
@@ -273,6 +277,77 @@ PROBES: Tuple[Probe, ...] = (
         "trust_store", "trust", (), 10.0, 4 * MIB,
         "which certificate authorities the system trusts (SHA-256)",
         files=("trust_store.txt",),
+    ),
+    # What keeps packages where they are, and what the next boot will be.
+    Probe(
+        "next_boot", "boot", (), 45.0, MIB,
+        "the next boot: kernel, headers, nvidia module, initramfs, nouveau, reboot flag",
+        files=("next_boot.json",), root=True,
+    ),
+    Probe(
+        "dkms_status", "command", ("dkms", "status"), 20.0, MIB,
+        "modules that DKMS has built, for each kernel",
+        files=("dkms_status.txt", "dkms.txt"),
+    ),
+    Probe(
+        "mokutil_sb", "command", ("mokutil", "--sb-state"), 10.0, MIB,
+        "whether Secure Boot is on",
+        files=("mokutil_sb.txt", "mokutil.txt"),
+    ),
+    Probe(
+        "mok_enrolled", "command", ("mokutil", "--list-enrolled"), 10.0, MIB,
+        "the machine owner's keys that modules may be signed with",
+        files=("mok_enrolled.txt",), root=True,
+    ),
+    Probe(
+        "dgx_release", "command", ("find", "/etc", "-maxdepth", "1", "-name", "*-release"),
+        5.0, MIB,
+        "whether this is DGX OS (/etc/dgx-release), where the vendor owns kernel and driver",
+        files=("dgx_release.txt",),
+    ),
+    Probe(
+        "dpkg_kernel", "command",
+        ("dpkg-query", "-W", "-f",
+         "${db:Status-Abbrev} ${binary:Package} ${Version} ${Architecture}\\n", "linux-*"),
+        15.0, 4 * MIB,
+        "kernel packages of Debian and Ubuntu",
+        files=("dpkg_kernel.txt",),
+    ),
+    Probe(
+        "holds", "command", ("apt-mark", "showhold"), 15.0, MIB,
+        "packages that are held",
+        files=("holds.txt", "apt_hold.txt"),
+    ),
+    Probe(
+        "apt_preferences", "command",
+        ("grep", "-r", "-H", "", "/etc/apt/preferences", "/etc/apt/preferences.d"), 5.0, MIB,
+        "versions that apt is told to keep (pins)",
+        # 1: there is no line at all; 2: one of the two is not there, which is usual.
+        accept_rc=(0, 1, 2), files=("apt_preferences.txt",),
+    ),
+    Probe(
+        "rpm_locks", "command", ("dnf", "-q", "versionlock", "list"), 30.0, MIB,
+        "packages that dnf keeps at one version",
+        files=("rpm_locks.txt",),
+    ),
+    Probe(
+        "upgrade_simulated", "command",
+        ("apt-get", "-s", "-o", "Debug::NoLocking=1", "dist-upgrade"), 60.0, 8 * MIB,
+        "what an upgrade would move (a simulation, it changes nothing)",
+        files=("upgrade_simulated.txt",),
+    ),
+    Probe(
+        "apt_releases", "command", ("apt-cache", "policy"), 15.0, MIB,
+        "who signs each repository that apt knows",
+        files=("apt_releases.txt",),
+    ),
+    Probe(
+        "apt_policy", "packages",
+        ("apt-cache", "policy", "--", "*nvidia*", "libnvsdm*", "nvlsm*", "nvlink5*",
+         "cuda-drivers*"),
+        30.0, 4 * MIB,
+        "from which repository each driver package came, and which one the next would come from",
+        files=("apt_policy.txt",),
     ),
     Probe(
         "nvidia_smi", "saved", ("nvidia-smi",), 0.0, MIB,

@@ -36,7 +36,7 @@ def site(tmp_path: Path) -> Site:
 def ours(site: Site, *words: str) -> tuple[int, str, str]:
     """The command's own way out, in this process: exit code, standard output and error."""
     out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as left:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as left:  # noqa: PT012
         patch.setenv("FABRIC_STATE", str(site.folder))
         patch.setattr(sys, "argv", ["fabric-tools", *words])
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -101,7 +101,7 @@ def packages(
             yield unknown(NODE, fact, "one version")
             return
     assert not isinstance(installed, Missing)
-    named = [p for p in installed.packages if _is_of_driver(p)]
+    named = [p for p in installed.packages if is_of_driver(p)]
     half = [p for p in named if p.half_done]
     if half:
         yield _half_done(installed, half)
@@ -148,7 +148,8 @@ def _place(installed: Packages, package: Package) -> Evidence:
     return Evidence(probe=package.probe or installed.probe, line=package.line)
 
 
-def _is_of_driver(package: Package) -> bool:
+def is_of_driver(package: Package) -> bool:
+    """Whether this package must be of the driver's own version."""
     return _OF_DRIVER.match(package.name) is not None and "container" not in package.name
 
 
@@ -160,6 +161,28 @@ def _there(package: Package) -> bool:
 def _version(package: Package) -> str:
     """As upstream writes it; ``~`` begins what a distribution adds."""
     return (package.upstream or "?").partition("~")[0]
+
+
+#: What else must not move under a driver that was proved: versioned by date, or apart.
+_BESIDE = re.compile(r"nvlsm|nvlink5|nvidia-persistenced|libnvsdm|cuda-drivers")
+
+
+def is_vendors(name: str) -> bool:
+    """Whether this is one of the vendor's packages that an upgrade must not move by itself.
+
+    Not the container toolkit, which is another phase's, and not the package that only pins.
+    """
+    if "container" in name or name.startswith("nvidia-driver-pinning"):
+        return False
+    return _OF_DRIVER.match(name) is not None or _BESIDE.match(name) is not None
+
+
+def driver_version(installed: Packages) -> str | None:
+    """The version that most of the installed driver packages have; None where there is none."""
+    found = [
+        _version(p) for p in installed.packages if is_of_driver(p) and _there(p) and _has_version(p)
+    ]
+    return max(dict.fromkeys(found), key=found.count, default=None)
 
 
 def _has_version(package: Package) -> bool:

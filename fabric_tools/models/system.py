@@ -100,13 +100,32 @@ class AptHolds(Fact):
     lines: dict[str, int]
 
 
+class AptVersion(Model):
+    """One version that apt knows.
+
+    ``sources``: repositories that offer it (``URI suite/component``), not dpkg's own list.
+    """
+
+    version: str
+    priority: int
+    sources: tuple[str, ...]
+
+
 class AptCandidate(Model):
-    """One package of ``apt-cache policy``; None is printed as "(none)"."""
+    """One package of ``apt-cache policy``; None is printed as "(none)".
+
+    ``versions`` is the version table, empty where it was not recorded.
+    """
 
     line: int
     name: str
     installed: str | None
     candidate: str | None
+    versions: tuple[AptVersion, ...] = ()
+
+    def sources_of(self, version: str | None) -> tuple[str, ...]:
+        """The repositories that offer this version."""
+        return next((v.sources for v in self.versions if v.version == version), ())
 
 
 class AptPolicy(Fact):

@@ -20,6 +20,8 @@ _FILES = (
     "node/cuda.py",
     "node/rdma.py",
     "node/osstate.py",
+    "node/grub.py",
+    "node/boot.py",
     "node/redact.py",
     "node/main.py",
 )

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from fabric_tools import __version__
-from fabric_tools.node import osstate, rdma
+from fabric_tools.node import boot, osstate, rdma
 from fabric_tools.node.nvml import EXIT_ABSENT, EXIT_DENIED
 from fabric_tools.node.processes import sweep
 from fabric_tools.node.run import (
@@ -106,6 +106,10 @@ def _ask(
         return outcome_json(probe.argv, rdma.ask_interfaces(probe, stop))
     if probe.kind in _STATE:
         return outcome_json(probe.argv, _STATE[probe.kind](probe, stop))
+    if probe.kind == "boot":
+        return outcome_json((), boot.read_next_boot(probe, stop))
+    if probe.kind == "packages":
+        return outcome_json(probe.argv, boot.ask_packages(probe, stop))
     outcome = run_bounded(probe.argv, seconds, size, probe.accept_rc, stop=stop)
     return outcome_json(probe.argv, outcome)
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from fabric_tools.models.base import Fact
+from fabric_tools.models.boot import KernelPackages
 from fabric_tools.models.system import Package, Packages
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
@@ -155,6 +156,12 @@ def _rpm(match: re.Match[str], number: int) -> Package:
         upstream=match[2].rpartition(":")[2],
         installed=True,
     )
+
+
+def kernel_packages(found: Fact) -> Fact:
+    """The list of kernel packages out of ``parse_dpkg``: what is installed."""
+    assert isinstance(found, Packages)
+    return KernelPackages(packages=tuple(p for p in found.packages if p.installed))
 
 
 def parse_rpm(text: str) -> Packages:

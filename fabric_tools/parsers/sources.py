@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fabric_tools.models import (
+    boot,
     dcgm,
     fabric_ports,
     facts,
@@ -19,9 +20,15 @@ from fabric_tools.models import (
 )
 from fabric_tools.models.base import Fact
 from fabric_tools.parsers import (
+    apt_hold,
+    apt_policy,
+    apt_preferences,
+    apt_releases,
     apt_update,
     clock,
     cuda_init,
+    dgx_release,
+    dkms,
     dpkg,
     fabricmanager,
     fabricmanager_log,
@@ -34,7 +41,10 @@ from fabric_tools.parsers import (
     lspci,
     mdadm,
     modinfo,
+    mok_enrolled,
+    mokutil,
     mounts,
+    next_boot,
     nvidia_module,
     nvlink,
     nvlink_errors,
@@ -42,6 +52,7 @@ from fabric_tools.parsers import (
     port_qos,
     ports,
     roster,
+    rpm_locks,
     settings,
     smi_answer,
     smi_fabric,
@@ -52,6 +63,7 @@ from fabric_tools.parsers import (
     smi_xml,
     systemd,
     topo,
+    upgrade_simulated,
     virt,
 )
 from fabric_tools.parsers import nccl_texts as nccl
@@ -76,6 +88,10 @@ class Source:
 
 def _is_error(fact: Fact) -> bool:
     return isinstance(fact, facts.SmiAnswer) and fact.error is not None
+
+
+def _has_no_efi(fact: Fact) -> bool:
+    return isinstance(fact, system.SecureBoot) and not fact.efi
 
 
 _SMI_PROBES = (
@@ -153,6 +169,19 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     system.Virtualization: (Source("virt", virt.parse_virt),),
     system.ModuleFile: (Source("modinfo", modinfo.parse_modinfo),),
     system.Packages: (Source("dpkg", dpkg.parse_dpkg), Source("rpm", dpkg.parse_rpm)),
+    boot.NextBoot: (Source("next_boot", next_boot.parse_next_boot),),
+    boot.DgxOs: (Source("dgx_release", dgx_release.parse_dgx_release),),
+    boot.KernelPackages: (Source("dpkg_kernel", dpkg.parse_dpkg, dpkg.kernel_packages),),
+    boot.AptPins: (Source("apt_preferences", apt_preferences.parse_apt_preferences),),
+    boot.RpmLocks: (Source("rpm_locks", rpm_locks.parse_rpm_locks),),
+    boot.UpgradePlan: (Source("upgrade_simulated", upgrade_simulated.parse_upgrade_simulated),),
+    boot.AptReleases: (Source("apt_releases", apt_releases.parse_apt_releases),),
+    boot.MokKeys: (Source("mok_enrolled", mok_enrolled.parse_mok_enrolled),),
+    system.AptHolds: (Source("holds", apt_hold.parse_apt_hold),),
+    system.AptPolicy: (Source("apt_policy", apt_policy.parse_apt_policy),),
+    # mokutil says on its error stream, and fails, where there is no Secure Boot at all.
+    system.SecureBoot: (Source("mokutil_sb", mokutil.parse_mokutil, reads_failures=_has_no_efi),),
+    system.DkmsStatus: (Source("dkms_status", dkms.parse_dkms),),
     # An error that a program ended with says more than a call that went well at another time.
     facts.CudaInit: (
         Source("cuda_error", cuda_init.cuda_init_of_error),

@@ -51,6 +51,7 @@ _ASKS = {
     "nvml": "NVML library",
     "cuda": "CUDA library: cuInit",
     "infiniband": "files of /sys/class/infiniband",
+    "boot": "files of /boot, /lib/modules and /etc; uname, modinfo -k, lsinitramfs or lsinitrd",
 }
 
 

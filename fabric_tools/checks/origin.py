@@ -1,0 +1,131 @@
+"""Where the driver's packages come from: one repository, and on DGX OS the vendor's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabric_tools.checks.holds import APT, no_apt
+from fabric_tools.checks.packages import is_vendors
+from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
+from fabric_tools.models.boot import AptReleases, DgxOs
+from fabric_tools.models.facts import OsRelease
+from fabric_tools.models.platform import SiteSpec
+from fabric_tools.models.system import AptCandidate, AptPolicy
+from fabric_tools.models.verdict import Status
+from fabric_tools.parsers.reader import Missing
+from fabric_tools.phases import Phase
+
+#: Paths of NVIDIA's repositories, which a mirror keeps: of DGX OS, and the CUDA network one.
+_DGX_PATH, _CUDA_PATH = "/baseos/", "/compute/cuda/repos/"
+#: What the distribution's own archive calls itself; a PPA calls itself otherwise (LP-PPA-...).
+_ARCHIVE = "Ubuntu"
+
+
+@check(
+    "driver.origin",
+    phases=(Phase.DRIVER,),
+    title="the driver's packages are of one repository; on DGX OS of the vendor's own",
+    remedy="take the other repository out (or pin it below the one), purge what came from it, and "
+    "install driver, fabric manager and NSCQ from one repository together",
+)
+def origin(
+    os: OsRelease,
+    dgx: DgxOs,
+    policy: AptPolicy | Missing,
+    releases: AptReleases | Missing,
+    site: SiteSpec,
+) -> Iterator[Finding]:
+    """By the repositories that offer the installed version of each package, as their signed release
+    files name themselves; by their address where they do not.
+
+    Distributions split and patch the driver in another way than NVIDIA does: packages of both have
+    no common dependencies, and the next upgrade takes half of one. On DGX OS a foreign repository
+    also fails where nothing is installed from it yet but the next upgrade would be.
+    """
+    if os.id not in APT:
+        yield no_apt(os, "the driver's packages are of one repository")
+        return
+    for fact in (policy, releases):
+        if isinstance(fact, Missing):
+            yield unknown(NODE, fact)
+            return
+    assert not isinstance(policy, Missing) and not isinstance(releases, Missing)
+    mine = [p for p in policy.packages if p.installed and _counts(p.name)]
+    if not mine:
+        actual = "no driver package is installed"
+        remedy = "a driver from a runfile has no repository: install it from packages"
+        yield Finding(NODE, Status.WARN, "one repository", actual, (at(policy),), remedy)
+    elif dgx.present:
+        yield _on_dgx(mine, policy, releases, site)
+    else:
+        yield _on_stock(mine, policy, releases)
+
+
+def _counts(name: str) -> bool:
+    """Distributions build persistenced from its own source, beside any driver."""
+    return is_vendors(name) and not name.startswith("nvidia-persistenced")
+
+
+def _names(sources: tuple[str, ...], releases: AptReleases) -> set[str]:
+    """What these repositories call themselves."""
+    return {releases.origins.get(source) or source.partition(" ")[0] for source in sources}
+
+
+def _on_stock(mine: list[AptCandidate], policy: AptPolicy, releases: AptReleases) -> Finding:
+    by_package = {p.name: _names(p.sources_of(p.installed), releases) for p in mine}
+    gone = [name for name, names in by_package.items() if not names]
+    known = [names for names in by_package.values() if names]
+    common = set.intersection(*known) if known else set()
+    if known and not common:
+        groups: dict[str, list[str]] = {}
+        for name, names in by_package.items():
+            for one in sorted(names)[:1]:
+                groups.setdefault(one, []).append(name)
+        shown = "; ".join(f"{one}: {', '.join(names[:3])}" for one, names in groups.items())
+        firsts = [p for p in mine if p.name in {names[0] for names in groups.values()}]
+        proof = tuple(at(policy, p.line) for p in firsts[:3])
+        return Finding(NODE, Status.FAIL, "one repository", shown, proof)
+    if gone:
+        actual = f"no repository offers the installed version of {', '.join(gone[:4])}"
+        remedy = "keep the version in a mirror of your own, else it cannot be installed again"
+        line = next(p.line for p in mine if p.name == gone[0])
+        return Finding(NODE, Status.WARN, "one repository", actual, (at(policy, line),), remedy)
+    actual = f"{len(mine)} packages of {sorted(common)[0]}"
+    return Finding(NODE, Status.PASS, "one repository", actual, (at(policy, mine[0].line),))
+
+
+def _on_dgx(
+    mine: list[AptCandidate], policy: AptPolicy, releases: AptReleases, site: SiteSpec
+) -> Finding:
+    expected = "repositories of DGX OS only"
+    mirror = site.mirror.url if site.mirror else ""
+
+    def foreign(sources: tuple[str, ...]) -> str:
+        """A repository of these that is none of DGX OS, where all are so."""
+        strange = [s for s in sources if not _is_dgx(s, releases, mirror)]
+        return strange[0] if len(strange) == len(sources) and strange else ""
+
+    for word, version_of in (("is", "installed"), ("would come", "candidate")):
+        for p in mine:
+            if found := foreign(p.sources_of(getattr(p, version_of))):
+                actual = f"{p.name} {getattr(p, version_of)} {word} from {found}"
+                return Finding(NODE, Status.FAIL, expected, actual, (at(policy, p.line),))
+    for p in mine:
+        for version in p.versions:
+            if found := foreign(version.sources):
+                actual = f"{found} offers {p.name} {version.version} and does not win"
+                remedy = "take that repository out: on DGX OS only the vendor's belong"
+                line = at(policy, p.line)
+                return Finding(NODE, Status.WARN, expected, actual, (line,), remedy)
+    actual = f"{len(mine)} packages, none from another repository"
+    return Finding(NODE, Status.PASS, expected, actual, (at(policy, mine[0].line),))
+
+
+def _is_dgx(source: str, releases: AptReleases, mirror: str) -> bool:
+    if _CUDA_PATH in source:
+        return False
+    own = _DGX_PATH in source or releases.origins.get(source) == _ARCHIVE
+    return own or bool(mirror and source.startswith(f"{mirror}/"))
+
+
+CHECKS: tuple[Check, ...] = (origin,)
