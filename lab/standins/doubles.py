@@ -17,6 +17,8 @@ _SOURCES = Path(__file__).resolve().parent / "native"
 _VERSION = re.compile(r"\d{3}(?:\.\d{1,3}){1,2}")
 #: Name of the library -> its source.
 LIBRARIES = {"libnvidia-ml.so.1": "nvml.c", "libcuda.so.1": "cuda.c"}
+# c11 without GNU extensions: the file then asks for no name that only a newer libc than the node's
+# has, whatever the host's is.
 _FLAGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra",
           "-Werror", "-Wno-unused-function")  # fmt: skip
 

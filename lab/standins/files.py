@@ -31,8 +31,10 @@ sys.exit(main(sys.argv[1:]))' "$@"
 FLAT = "/usr/lib/lab/flat"
 _FLAT_TEXT = f'#!/bin/sh\nexec {STANDIN} "$1" flat\n'
 
-#: Program of Debian that is renamed to NAME.distrib by dpkg-divert -> tool of the stand-in. The
-#: paths are those under which Debian 12's packages know them (util-linux, systemd: /bin).
+#: Program of Debian -> tool of the stand-in. ``dpkg-divert --local --rename --add`` gives it the
+#: name NAME.distrib first. The paths are those under which Debian 12's packages know them
+#: (util-linux and systemd: /bin). dpkg-divert warns of dmesg, which is of an essential package;
+#: nothing misses it.
 DIVERSIONS = {
     "/usr/bin/lspci": "lspci",
     "/usr/bin/mokutil": "mokutil",

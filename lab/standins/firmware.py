@@ -6,7 +6,6 @@ the headings of mokutil's key list with what the lab knows of a key (format unve
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from .state import Node
@@ -31,6 +30,8 @@ def mokutil(args: list[str], node: Node) -> tuple[str, int]:
 
 def _key(number: int, key: str) -> str:
     """A key given by fingerprint has that; one given by name gets one that follows from it."""
+    import hashlib  # takes longer to load than all the rest, and few calls need it
+
     bare = key.lower().replace(":", "")
     known = _SHA1.fullmatch(key.lower()) is not None
     digest = bare if known else hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()

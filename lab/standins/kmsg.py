@@ -11,8 +11,8 @@ import os
 import re
 import socket
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _LINE = re.compile(r"(\d{1,10})\.(\d{6}) (\d)(?: (.*))?")
 _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
@@ -21,8 +21,7 @@ _VALUED = ("-o", "--output", "-b", "--boot", "-n", "--lines", "-p", "--priority"
 _IGNORED = ("--no-pager", "-q", "--quiet", "-a", "--all", "--no-hostname", "-k", "--dmesg", "-l")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message. ``at_us``: microseconds since boot."""
 
     at_us: int

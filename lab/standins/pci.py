@@ -7,7 +7,7 @@ something about a link, a driver or an address are printed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .state import Node
 
@@ -16,8 +16,7 @@ _GT_S = {1: "2.5", 2: "5", 3: "8", 4: "16", 5: "32", 6: "64"}
 _KNOWN = ("-D", "-n", "-nn", "-v", "-vv", "-vvv", "-k", "-s", "-d")
 
 
-@dataclass(frozen=True, slots=True)
-class _Device:
+class _Device(NamedTuple):
     """One line of lspci, and what stands below it."""
 
     bus_id: str

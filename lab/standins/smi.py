@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import smi_query, smi_tables
 from .smi_fields import Shown
-from .state import Node, branch, cuda_version, load, reset
+from .state import Node, branch, cuda_version, load, reset, write_json
 
 _HELP = ("-h", "--help")
 _NOT_LOADED = (
@@ -188,21 +188,21 @@ def _runs(root: Path, name: str) -> bool:
 
 
 def _persistent(node: Node) -> bool:
-    """Persistence mode: switched on by ``-pm``, or held by the persistence daemon."""
-    try:
-        return (node.root / "run/lab/persistence").read_text().strip() == "1"
-    except OSError:
-        return _runs(node.root, "nvidia-persistenced")
+    """Persistence mode: switched on by ``-pm`` (kept with the module, lost when it is unloaded), or
+    held by the persistence daemon.
+    """
+    told = node.modules["nvidia"].get("persistence")
+    return _runs(node.root, "nvidia-persistenced") if told is None else bool(told)
 
 
 def _persistence(node: Node, shown: list[Shown], value: str) -> int:
-    words = {"1": "1", "ENABLED": "1", "0": "0", "DISABLED": "0"}
+    words = {"1": True, "ENABLED": True, "0": False, "DISABLED": False}
     if value.upper() not in words:
         raise _Usage(f"Invalid persistence mode: {value}")
-    (node.root / "run/lab/persistence").write_text(words[value.upper()] + "\n")
-    said = "Enabled" if words[value.upper()] == "1" else "Disabled"
+    on = words[value.upper()]
+    write_json(node.root / "run/lab/modules/nvidia", {**node.modules["nvidia"], "persistence": on})
     for _, gpu, _, _ in shown:
-        print(f"{said} persistence mode for GPU {gpu.bus_id.upper()}.")
+        print(f"{'Enabled' if on else 'Disabled'} persistence mode for GPU {gpu.bus_id.upper()}.")
     print("All done.")
     return 0
 
@@ -228,7 +228,7 @@ def _reset(node: Node, shown: list[Shown]) -> int:
             for _, gpu, _, _ in shown:
                 print(f"  GPU {gpu.bus_id.upper()}: In use by another client")
         return 1
-    reset(node.root, {gpu.index for _, gpu, _, _ in shown})
+    reset(node.root, {gpu.place for _, gpu, _, _ in shown})
     (node.root / "run/lab/fabric.json").unlink(missing_ok=True)
     for _, gpu, _, _ in shown:
         print(f"GPU {gpu.bus_id.upper()} was successfully reset.")

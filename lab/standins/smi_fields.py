@@ -187,7 +187,7 @@ def values(shown: Shown, persistence: bool) -> dict[str, str]:
     on = gpu.ecc_current  # without ECC nothing is counted
     return {
         "product": gpu.product, "serial": gpu.serial, "uuid": gpu.uuid, "driver": driver,
-        "minor": str(gpu.index), "module_id": str(gpu.index + 1),
+        "minor": str(gpu.place), "module_id": str(gpu.place + 1),
         "bus": gpu.bus_id[-7:-5].lower(), "bus_id": gpu.bus_id.upper(),
         "device_id": f"{device}{vendor}".upper(), "persistence": _ON[persistence],
         "gen_max": str(gpu.pcie_gen_max), "gen_now": str(gpu.pcie_gen_current),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from xml.sax.saxutils import escape
+from html import escape
 
 from .smi_fields import CSV, Row, Shown, rows, values, versions
 from .state import branch

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Where the node's files lie. Tests give another one to ``standin.main``.
 ROOT = Path("/")
@@ -24,15 +22,15 @@ class StateError(Exception):
     """A state file that cannot be read or does not say what it must."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU as the hardware is. ``index`` is its place on the board, not what nvidia-smi shows.
+class Gpu(NamedTuple):
+    """One GPU as the hardware is. ``place`` is its ``index`` on the board, not the number that
+    nvidia-smi shows.
 
     ``bus_id`` has an 8-digit domain, as NVML prints it. ``nvlinks`` has one entry a link: up or
     down. Temperatures are degrees Celsius.
     """
 
-    index: int
+    place: int
     present: bool
     product: str
     pci_id: str
@@ -61,8 +59,7 @@ class Gpu:
         return self.bus_id.lower()[-12:]
 
 
-@dataclass(frozen=True, slots=True)
-class PciFunction:
+class PciFunction(NamedTuple):
     """An NVSwitch or a NIC on the bus. ``bus_id`` has a 4-digit domain."""
 
     bus_id: str
@@ -72,8 +69,7 @@ class PciFunction:
     numa: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
+class Fabric(NamedTuple):
     """What each GPU remembers of the fabric. ``state`` in the words of nvidia-smi."""
 
     state: str = "In Progress"
@@ -82,8 +78,7 @@ class Fabric:
     cluster_uuid: str = "N/A"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """The node while one tool answers. ``gpus`` and ``shown`` are those on the bus, in bus order:
     the place in ``gpus`` is the number that nvidia-smi gives. ``modules`` by name: what the file
     of that loaded module says.
@@ -114,7 +109,7 @@ class Node:
         All links lead to the switches, so a pair has as many as the lesser of the two ever had: a
         link that is down is shown by ``nvlink -s``; no recording shows ``topo -m`` beside it.
         """
-        for name in (f"GPU{one.index}-GPU{other.index}", f"GPU{other.index}-GPU{one.index}"):
+        for name in (f"GPU{one.place}-GPU{other.place}", f"GPU{other.place}-GPU{one.place}"):
             if name in self.topology:
                 return self.topology[name]
         links = min(len(one.nvlinks), len(other.nvlinks))
@@ -124,7 +119,7 @@ class Node:
 
     def beside(self, gpu: Gpu, nic: PciFunction) -> bool:
         """Whether the two hang on one PCIe switch: the n-th NIC beside the n-th GPU."""
-        return self.nics.index(nic) == gpu.index and nic.numa == gpu.numa
+        return self.nics.index(nic) == gpu.place and nic.numa == gpu.numa
 
 
 def load(root: Path = ROOT) -> Node:
@@ -154,8 +149,8 @@ def load(root: Path = ROOT) -> Node:
 
 
 def _typed(kind: Any, item: dict[str, Any]) -> Any:
-    known = {field.name for field in fields(kind)}
-    values = {name: value for name, value in item.items() if name in known}
+    item = {("place" if name == "index" else name): value for name, value in item.items()}
+    values = {name: value for name, value in item.items() if name in kind._fields}
     if "nvlinks" in values:
         values["nvlinks"] = tuple(bool(link) for link in values["nvlinks"])
     return kind(**values)
@@ -225,12 +220,9 @@ def reset(root: Path = ROOT, indexes: set[int] | None = None) -> None:
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Replace ``path`` whole, so that no reader ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(data, stream, indent=1)
-        stream.write("\n")
-    os.chmod(name, 0o644)
-    os.replace(name, path)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def cuda_version(driver: str) -> str:

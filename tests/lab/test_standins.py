@@ -518,10 +518,13 @@ def test_a_reset_waits_for_the_fabric_manager_only(
     assert found.gpus[0].persistence_mode == on
 
 
-def test_persistence_mode_is_remembered(bench: Bench) -> None:
+def test_persistence_mode_lasts_as_long_as_the_module(bench: Bench) -> None:
     bench.text("nvidia-smi", "-pm", "1")
     assert "On " in bench.text("nvidia-smi").splitlines()[8]
     bench.text("nvidia-smi", "-pm", "0")
+    assert "Off |   0000" in bench.text("nvidia-smi").splitlines()[8]
+    bench.text("nvidia-smi", "-pm", "1")
+    bench.load(VERSION)
     assert "Off |   0000" in bench.text("nvidia-smi").splitlines()[8]
 
 
@@ -586,6 +589,16 @@ def test_a_broken_description_is_an_error_and_never_a_healthy_node(
     assert json.loads(str(ask_library(bench, "cuda")["stdout"]))["code"] == 999
 
 
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The doubles with a program that prints the file ``said``."""
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "flat").write_text(f"#!/bin/sh\ncat {folder}/said\n")
+    (folder / "flat").chmod(0o755)
+    doubles.build(folder, VERSION, str(folder / "flat"))
+    return folder
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -595,17 +608,10 @@ def test_a_broken_description_is_an_error_and_never_a_healthy_node(
     ],
     ids=range(8),
 )  # fmt: skip
-def test_the_libraries_do_not_crash_on_odd_input(
-    bench: Bench, tmp_path: Path, said: str, libraries: Path
-) -> None:
+def test_the_libraries_do_not_crash_on_odd_input(odd: Path, said: str) -> None:
     """The real binding reads what the doubles make of nonsense; a crash would be a signal."""
-    folder = tmp_path / "odd"
-    folder.mkdir()
-    (folder / "said").write_text(said)
-    (folder / "flat").write_text(f"#!/bin/sh\ncat {folder}/said\n")
-    (folder / "flat").chmod(0o755)
-    doubles.build(folder, VERSION, str(folder / "flat"))
-    env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(REPO)}
+    (odd / "said").write_text(said)
+    env = {**os.environ, "LD_LIBRARY_PATH": str(odd), "PYTHONPATH": str(REPO)}
     for child in ("nvml", "cuda"):
         code = f"import sys; from fabric_tools.node.{child} import main; sys.exit(main())"
         done = subprocess.run(
