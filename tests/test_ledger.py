@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabric_tools.errors import FabricToolsError, UsageError
 from fabric_tools.ledger import (
@@ -200,6 +202,34 @@ def test_every_flipped_byte_is_seen(four: Site) -> None:
         assert check(chain, "node1", four.public), (place, good[place : place + 1])
 
 
+@given(st.binary(max_size=400))
+def test_no_bytes_make_reading_fail(data: bytes) -> None:
+    chain = split(data)
+    assert len(chain.lines) == data.count(b"\n")
+    assert b"\n".join([*(line.data for line in chain.lines), chain.torn]) == data
+    assert all(line.entry is None and line.why for line in chain.lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[" * 200_000, b'{"host":"' + b"a" * 5_000_000 + b'"}', b'{"schema_version":2}', b"\xff\xfe",
+     b'{"host":"\\ud800"}', b"null", b"NaN"],
+    ids=["deep", "long", "version", "bytes", "surrogate", "null", "nan"],
+)  # fmt: skip
+def test_hostile_lines_are_complaints(four: Site, line: bytes) -> None:
+    rewrite(four, [*lines(four), line + b"\n"])
+    found = four.ledger.verify(four.public)
+    assert len(found) == 1 and found[0].startswith("line 5: is no entry") and len(found[0]) < 400
+    with pytest.raises(LedgerError, match="line 5 is no entry"):
+        four.ledger.entries()
+
+
+def test_a_file_that_is_too_large_is_refused(four: Site) -> None:
+    os.truncate(four.ledger.path, 65 * 1024 * 1024)
+    with pytest.raises(LedgerError, match="larger than 64 MiB"):
+        four.ledger.verify(four.public)
+
+
 @pytest.mark.parametrize("tamper", [other_host, other_key, unsigned, repeated])
 def test_nothing_is_appended_to_a_bad_end(four: Site, tamper: Callable[[Site], None]) -> None:
     tamper(four)
@@ -278,11 +308,13 @@ while True:
 
 def start(code: str, *args: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *args], cwd=ROOT, stdout=subprocess.PIPE,
+        [sys.executable, "-c", code, *args], cwd=ROOT,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
 
+@pytest.mark.cli
 def test_kill_9_in_the_middle_of_an_append(four: Site) -> None:
     """Twelve times: what was reported as done is there, byte for byte, and the next run goes on."""
     dice = random.Random(4)
@@ -316,13 +348,22 @@ from fabric_tools.phases import Phase
 folder = Path(sys.argv[1])
 site = Site(folder, load_private_key(folder / "site.key"), live())
 entry = site.entry(Phase(sys.argv[2]))
+print("ready", flush=True)
+sys.stdin.readline()
 for _ in range(200):
     site.ledger.append(entry, site.key)
 """
 
 
+@pytest.mark.cli
 def test_two_processes_append_200_each(site: Site) -> None:
     both = [start(_WRITER, str(site.folder), phase) for phase in ("base", "driver")]
+    for writer in both:
+        assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
+    for writer in both:
+        assert writer.stdin is not None
+        writer.stdin.write(b"go\n")
+        writer.stdin.flush()
     for writer in both:
         writer.communicate(timeout=300)
         assert writer.returncode == 0
@@ -389,6 +430,22 @@ def test_what_others_may_write_to_is_refused(four: Site, what: str, mode: int) -
     (four.ledger.path if what == "file" else four.folder).chmod(mode)
     with pytest.raises(UsageError, match="other users may write"):
         four.add(Phase.BASE)
+
+
+def test_a_ledger_of_another_account_is_left_alone(
+    four: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read it. Whoever else comes is told so, and so is root that would add to it."""
+    owner = os.geteuid()
+    if owner == 0:
+        os.chown(four.ledger.path, 1234, -1)
+        assert four.ledger.verify(four.public) == ()
+        with pytest.raises(UsageError, match="belongs to another user"):
+            four.add(Phase.BASE)
+        owner = 1234
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        four.ledger.chain()
 
 
 def test_links_and_devices_are_refused(four: Site, tmp_path: Path) -> None:

@@ -63,14 +63,24 @@ def init(
     ] = None,
 ) -> int:
     """Make the ledger's folder and the site's key pair. Nothing is ever overwritten."""
-    from fabric_tools.ledger import create_keys, key_id, make_folder, private_path, public_path
+    from fabric_tools.ledger import (
+        create_keys,
+        key_id,
+        ledgers,
+        make_folder,
+        private_path,
+        public_path,
+    )
 
     where = folder(ledger)
     make_folder(where)
+    public = public_path(private_path(where))
     path = key or private_path(where)
-    made = create_keys(path)
+    made = create_keys(path, public)
     print(f"ledger {where}\nkey    {path} (0600: who has it can forge proofs)")
-    print(f"public {public_path(path)}, id {key_id(made)}: keep a copy on another machine")
+    print(f"public {public}, id {key_id(made)}: keep a copy on another machine")
+    if ledgers(where):
+        print("the ledgers here are of another key: keep them elsewhere", file=sys.stderr)
     return Exit.OPEN
 
 

@@ -43,27 +43,27 @@ def public_path(private: Path) -> Path:
     return private.with_suffix(".pub")
 
 
-def create_keys(private: Path) -> Ed25519PublicKey:
-    """Make the key pair: PKCS #8 PEM with mode 0600, and its public half beside it.
+def create_keys(private: Path, public: Path | None = None) -> Ed25519PublicKey:
+    """Make the key pair: PKCS #8 PEM with mode 0600, and its public half, by default beside it.
 
     Raises ``UsageError`` where either file exists (a lost key cannot be made again) or cannot be
     written.
     """
-    public = public_path(private)
+    public = public or public_path(private)
     if public == private:
-        raise UsageError("name the private key, its public half gets .pub", where=str(private))
+        raise UsageError("this is where the public half goes", where=str(private))
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write_new(private, pem, 0o600)
     try:
-        _write_new(public, public_pem(key.public_key()), 0o644)
+        _write_new(public, _public_pem(key.public_key()), 0o644)
     except UsageError:
         private.unlink()
         raise
     return key.public_key()
 
 
-def public_pem(key: Ed25519PublicKey) -> bytes:
+def _public_pem(key: Ed25519PublicKey) -> bytes:
     """SubjectPublicKeyInfo as PEM."""
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 

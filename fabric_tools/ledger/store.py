@@ -150,7 +150,9 @@ class Ledger:
             seen = os.fstat(handle)
             if not stat.S_ISREG(seen.st_mode):
                 raise UsageError("not a regular file", where=str(self.path))
-            _only_ours(seen, self.path, "600")
+            # Root may read what another account keeps, but must not add what that one cannot read.
+            if lock == fcntl.LOCK_EX or os.geteuid() != 0:
+                _only_ours(seen, self.path, "600")
             _lock(handle, lock, self.path)
             yield handle
         finally:
