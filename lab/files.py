@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import NamedTuple
 
+from lab import standins, vendor
 from lab.places import LAB
 
-#: (file in this checkout, its place in the node, mode).
-FILES: tuple[tuple[Path, str, int], ...] = (
-    (LAB / "inside" / "boot", "/usr/lib/lab/boot", 0o755),
-    (LAB / "inside" / "services.py", "/usr/lib/lab/services.py", 0o644),
-)
 
-#: (program that is moved aside, the tool that the stand-in then answers as).
-DIVERSIONS: tuple[tuple[str, str], ...] = ()
+class File(NamedTuple):
+    """A file of the image, owned by root."""
+
+    place: str
+    data: bytes
+    mode: int
+
+
+_INSIDE = (("boot", 0o755), ("tell", 0o755), ("kernel-line", 0o755), ("services.py", 0o644))
+
+#: chronyd must never set the clock, which is the host's. Debian's unit asks for the right to.
+_CHRONY = b'DAEMON_OPTS="-F 1 -x"\n'
+_CHRONY_UNIT = b"[Unit]\nConditionCapability=\n"
+
+
+def files() -> list[File]:
+    """Every file that is put into the image, launchers included."""
+    found = [
+        File(f"/usr/lib/lab/{name}", (LAB / "inside" / name).read_bytes(), mode)
+        for name, mode in _INSIDE
+    ]
+    found += [
+        File(place, text.encode(), mode) for place, (text, mode) in standins.files.files().items()
+    ]
+    found += [File(one.target, one.source.read_bytes(), one.mode) for one in vendor.files.FILES]
+    found += [File(one.path, one.launcher.encode(), 0o755) for one in vendor.files.DIVERSIONS]
+    found += [
+        File("/usr/lib/lab/before-systemd", _before_systemd(), 0o755),
+        File("/etc/default/chrony", _CHRONY, 0o644),
+        File("/etc/systemd/system/chrony.service.d/lab.conf", _CHRONY_UNIT, 0o644),
+        File("/etc/motd", b"A node of the lab: what it says of GPUs is simulated.\n", 0o644),
+    ]
+    return found
+
+
+def _before_systemd() -> bytes:
+    return ("#!/bin/sh\nexec " + " ".join(vendor.files.AT_BOOT) + "\n").encode()
+
+
+def diversions() -> list[str]:
+    """Programs of the distribution that give way."""
+    return [*standins.files.DIVERSIONS, *(one.path for one in vendor.files.DIVERSIONS)]

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from lab.engine import Engine
 from lab.errors import LabError
-from lab.files import DIVERSIONS, FILES
+from lab.files import diversions, files
+from lab.mirror import build_mirror
 from lab.places import CACHE
 from lab.run import run
 
@@ -42,13 +43,12 @@ def _base_hash() -> str:
 
 _HOOKS = """#!/bin/sh
 set -eu
-chroot "$1" systemctl mask -q apt-daily.timer apt-daily-upgrade.timer systemd-udevd.service \
-    systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-udev-trigger.service \
-    systemd-modules-load.service systemd-timesyncd.service e2scrub_reap.service \
-    e2scrub_all.timer fstrim.timer getty.target systemd-sysctl.service || true
-chroot "$1" systemctl unmask -q systemd-sysctl.service systemd-modules-load.service
+chroot "$1" systemctl mask -q apt-daily.timer apt-daily-upgrade.timer systemd-udevd.service \\
+    systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-udev-trigger.service \\
+    systemd-timesyncd.service e2scrub_reap.service e2scrub_all.timer fstrim.timer getty.target
 rm -f "$1"/etc/ssh/ssh_host_* "$1/etc/machine-id"
 : >"$1/etc/machine-id"
+: >"$1/etc/apt/sources.list"
 chroot "$1" useradd --create-home --shell /bin/bash ops
 echo 'ops ALL=(ALL) NOPASSWD: ALL' >"$1/etc/sudoers.d/ops"
 chmod 440 "$1/etc/sudoers.d/ops"
@@ -82,6 +82,8 @@ def build_base(engine: Engine, progress: Progress) -> str:
              f"--include={','.join(BASE)}", f"--customize-hook={hook} \"$1\"",
              f"--customize-hook={fetch}",
              f'--customize-hook=cp "$1"/var/cache/apt/archives/*.deb {folder}/pool/',
+             # Last: a bare node has no source of packages, and the mirror is the only one.
+             '--customize-hook=: >"$1"/etc/apt/sources.list; rm -f "$1"/etc/apt/sources.list.d/*',
              SUITE, folder / "root.tar"],
             timeout_s=900,
         )  # fmt: skip
@@ -97,27 +99,37 @@ def build_base(engine: Engine, progress: Progress) -> str:
 def build_image(engine: Engine, progress: Progress) -> str:
     """The image of a node; returns its tag."""
     base = build_base(engine, progress)
-    digest = hashlib.sha256(base.encode())
-    for source, place, mode in FILES:
-        digest.update(f"{place} {mode:o}\n".encode() + source.read_bytes())
-    digest.update(repr(DIVERSIONS).encode())
+    repository = build_mirror(pool_folder())
+    kernel = [
+        deb
+        for deb in sorted(repository.debian_kernel.glob("*.deb"))
+        if deb.name.startswith((f"linux-image-{repository.kernel}_", "initramfs-tools_"))
+    ]
+    digest = hashlib.sha256(base.encode() + _STEPS.encode())
+    for file in files():
+        digest.update(f"{file.place} {file.mode:o}\n".encode() + file.data)
+    for deb in kernel:
+        digest.update(deb.read_bytes())
     tag = f"localhost/fabric-lab-node:{digest.hexdigest()[:12]}"
     if engine.has_image(tag):
         return tag
     progress("image: the files of the lab")
     with tempfile.TemporaryDirectory(dir=CACHE) as name:
         folder = Path(name)
-        for source, place, mode in FILES:
-            target = folder / "root" / place.lstrip("/")
+        for file in files():
+            target = folder / "root" / file.place.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
-            target.chmod(mode)
-        (folder / "divert").write_text(_diversions())
-        (folder / "Containerfile").write_text(
-            f"FROM {base}\nCOPY root/ /\nCOPY divert /tmp/divert\n"
-            "RUN sh /tmp/divert && rm /tmp/divert\n"
-            'ENTRYPOINT ["/usr/lib/lab/boot"]\n'
-        )
+            target.write_bytes(file.data)
+            target.chmod(file.mode)
+        (folder / "debs").mkdir()
+        for deb in kernel:
+            shutil.copy(deb, folder / "debs")
+        lines = [
+            f"dpkg-divert --quiet --local --rename --divert {place}.distrib --add {place}"
+            for place in diversions()
+        ]
+        (folder / "divert").write_text("\n".join(["set -eu", *lines]) + "\n")
+        (folder / "Containerfile").write_text(f"FROM {base}\n{_STEPS}")
         engine(
             "build", "--network", "none", *engine.options, "-t", tag,
             "-f", folder / "Containerfile", folder, timeout_s=300,
@@ -125,13 +137,10 @@ def build_image(engine: Engine, progress: Progress) -> str:
     return tag
 
 
-def _diversions() -> str:
-    lines = ["set -eu"]
-    for place, tool in DIVERSIONS:
-        lines += [
-            f"dpkg-divert --quiet --local --rename --divert {place}.distrib --add {place}",
-            f"mkdir -p $(dirname {place})",
-            f"printf '#!/bin/sh\\nexec /usr/lib/lab/standin - {tool} \"$@\"\\n' >{place}",
-            f"chmod 755 {place}",
-        ]
-    return "\n".join(lines) + "\n"
+_STEPS = """COPY divert /tmp/divert
+RUN sh /tmp/divert && rm /tmp/divert
+COPY root/ /
+COPY debs/ /tmp/debs/
+RUN dpkg -i /tmp/debs/*.deb && rm -r /tmp/debs
+ENTRYPOINT ["/usr/lib/lab/boot"]
+"""

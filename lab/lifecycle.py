@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,10 +10,11 @@ from dataclasses import asdict
 from lab import machines, network
 from lab.engine import find_engine
 from lab.errors import LabError
-from lab.image import build_image, pool_folder
+from lab.image import build_image
 from lab.machines import LABEL, Node
 from lab.places import INVENTORY, KEY, KNOWN_HOSTS, REPOSITORY, SSH_CONFIG, STATE
 from lab.run import run
+from lab.standins import hardware
 
 Progress = Callable[[str], None]
 _DESCRIPTION = "lab.json"
@@ -26,8 +26,6 @@ def up(count: int, kind: str, progress: Progress) -> None:
     if engine.running(LABEL):
         raise LabError("a lab is up already", "`python -m lab down` first")
     image = build_image(engine, progress)
-    progress("mirror: packages")
-    _documents()
     shutil.rmtree(STATE, ignore_errors=True)
     STATE.mkdir(parents=True, mode=0o700)
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", KEY])
@@ -39,7 +37,7 @@ def up(count: int, kind: str, progress: Progress) -> None:
     try:
         machines.make_mirror(engine, image, plan, REPOSITORY)
         for node in nodes:
-            machines.make_node(engine, image, plan, node, _hardware(kind))
+            machines.make_node(engine, image, plan, node, hardware.make(node.platform, node.name))
         for node in nodes:
             machines.wait_for_ssh(plan.address(node.address_number))
     except LabError:
@@ -73,18 +71,6 @@ def status() -> int:
     return 0
 
 
-def _hardware(kind: str) -> dict[str, object]:
-    from lab.standins.hardware import hardware
-
-    return hardware(kind)
-
-
-def _documents() -> None:
-    from lab.vendor import build_repository
-
-    build_repository(REPOSITORY, kernel=platform.release(), debian=pool_folder())
-
-
 def _describe(plan: network.Plan, nodes: list[Node]) -> None:
     """Inventory, ssh configuration and description of the running lab."""
     lines = []
@@ -105,11 +91,17 @@ def _describe(plan: network.Plan, nodes: list[Node]) -> None:
             "ansible_ssh_common_args": f"-o UserKnownHostsFile={KNOWN_HOSTS} -o IdentitiesOnly=yes",
             "fabric_host": {
                 "schema_version": 1,
-                "platform": "hgx-h100" if node.kind == "stock" else "dgx-h100",
+                "platform": node.platform,
                 "stack": "r580-k3s136",
                 "mirror": {"url": f"http://{mirror}", "key_fingerprint": fingerprint},
-                "profile": {"fabric": "roce", "time_servers": [mirror]},
+                "profile": {
+                    "fabric": "roce",
+                    "time_servers": [mirror],
+                    "proxy": f"http://{plan.address(1)}:3128",
+                    "no_proxy": [mirror, "mirror"],
+                },
             },
+            "node_base_apt_suites": ["./"],
         }
     SSH_CONFIG.write_text("\n".join(lines) + "\n")
     INVENTORY.mkdir()

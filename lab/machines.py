@@ -34,6 +34,11 @@ class Node:
         return f"gpu-node-{self.number}"
 
     @property
+    def platform(self) -> str:
+        """The platform id that its hardware is told to be."""
+        return "dgx-h100" if self.kind == "dgx-os" else "hgx-h100"
+
+    @property
     def container(self) -> str:
         """The container that is the machine."""
         return f"fabric-lab-node{self.number}"
@@ -79,7 +84,8 @@ def make_node(
     network.plug_rails(engine.pid(MIRROR), pid, node.number)
     engine(
         "create", "--name", node.container, "--label", LABEL, "--restart", "always",
-        "--network", f"container:{node.network}", *engine.node_options(), *engine.options, image,
+        "--network", f"container:{node.network}", *engine.node_options(), "--cap-drop", "SYS_TIME",
+        *engine.options, image,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         disk = Path(name)

@@ -30,6 +30,8 @@ def run(
         raise LabError(f"`{' '.join(words[:6])}` did not end in {timeout_s:.0f} s") from error
     if check and done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        # The cause comes before the farewells.
+        said = [line for line in said if line.startswith(("E: ", "Error", "error"))] or said
         raise LabError(
             f"`{' '.join(words[:8])}` failed ({done.returncode}): {' | '.join(said[-3:])}"
         )
