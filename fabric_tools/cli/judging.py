@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fabric_tools import __version__
-from fabric_tools.checks import BY_ID, CHECKS
+from fabric_tools.checks import CHECKS
 from fabric_tools.cli.reach import Reach
+from fabric_tools.declared import refuse_unknown_platform, refuse_unknown_waivers
 from fabric_tools.errors import Exit, UsageError, worst
 from fabric_tools.judge import Question, Reading, judge_fleet
 from fabric_tools.models.inventory import HostVars
@@ -60,8 +61,7 @@ def judge_and_print(
         site = load_model(request.host_vars, HostVars, key="fabric_host")
     site = _declared(site, request, platforms)
     waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
-    for waiver in waivers:
-        _check_exists(waiver.check)
+    refuse_unknown_waivers(waivers)
     before = _before(request.before)
     asked = []
     for label, reading in _readings(snapshots, reach):
@@ -180,9 +180,7 @@ def _declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpe
     """What the command line says goes before the inventory."""
     said = {"platform": request.platform, "gpu_count": request.gpus}
     site = site.model_copy(update={name: v for name, v in said.items() if v is not None})
-    if site.platform is not None and site.platform not in platforms:
-        known = ", ".join(sorted(platforms))
-        raise UsageError(f"no platform {site.platform!r}; there are {known}")
+    refuse_unknown_platform(site, platforms)
     return site
 
 
@@ -211,15 +209,6 @@ def _later(as_of: datetime, hours: int) -> datetime:
         return as_of + timedelta(hours=hours)
     except OverflowError as error:
         raise UsageError("too far in the future", where="--as-of") from error
-
-
-def _check_exists(check: str) -> None:
-    if check not in BY_ID:
-        raise UsageError(
-            f"no check {check!r}", where="waiver", try_next="see `fabric-tools checks`"
-        )
-    if not BY_ID[check].waivable:
-        raise UsageError(f"{check} can never be waived", where="waiver")
 
 
 def _print(report: Report, output_format: str, *, verbose: bool) -> None:

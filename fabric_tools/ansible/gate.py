@@ -1,0 +1,154 @@
+"""The action plugin ``fabric_gate``: a gate of a phase, over Ansible's own connection.
+
+``fabric_gate: {phase: driver, side: entry}``: may the phase begin? ``side: exit``: has it proved
+itself? The answer of an exit gate goes into the ledger. Variables of the host that count:
+``fabric_host`` (``models.inventory.HostVars``), ``fabric_resume`` (entry: say whether the roles may
+be skipped) and ``fabric_platforms_dir`` (a folder of the site's own platform files). In check mode
+a closed gate does not fail and nothing is written.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+from pydantic import ValidationError
+
+from fabric_tools.ansible import sides
+from fabric_tools.ansible.reach import collect_over
+from fabric_tools.declared import refuse_unknown_platform, refuse_unknown_waivers
+from fabric_tools.errors import Exit, FabricToolsError, UsageError
+from fabric_tools.ledger import default_folder
+from fabric_tools.models.inventory import HostVars
+from fabric_tools.phases import Phase
+from fabric_tools.platforms import load_platforms
+from fabric_tools.report.text import printable
+from fabric_tools.yaml_file import first_problem
+
+SIDES = ("entry", "exit")
+#: The name of an inventory's variable that says what a site declares of a host.
+HOST_VARIABLE = "fabric_host"
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
+    """See the module."""
+
+    TRANSFERS_FILES = False
+    _supports_async = False
+    _VALID_ARGS = frozenset(("phase", "side"))
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Called by Ansible, once a host. A closed gate is a failed task, never an exception."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        result["changed"] = False
+        variables = task_vars or {}
+        host = str(variables["inventory_hostname"])
+        try:
+            phase, side = _asked(self._task.args)
+            case = self._case(phase, host, variables)
+            outcome = self._outcome(case, side, variables)
+        except FabricToolsError as error:
+            return {**result, **_fault(error)}
+        check = bool(self._task.check_mode)
+        return {**result, **_said(phase, side, outcome, check=check)}
+
+    def _outcome(self, case: sides.Case, side: str, variables: dict[str, Any]) -> sides.Outcome:
+        if side == "exit":
+            record = not self._task.check_mode
+            return sides.leave(case, collect_over(self, case.host), record=record)
+        if not sides.needed(case.phase):
+            return sides.free(case)
+        resume = boolean(self._plain(variables.get("fabric_resume", False)), strict=False)
+        return sides.entry(case, collect_over(self, case.host), resume=bool(resume))
+
+    def _case(self, phase: Phase, host: str, variables: dict[str, Any]) -> sides.Case:
+        folder = self._plain(variables.get("fabric_platforms_dir"))
+        platforms = load_platforms(Path(folder) if folder else None)
+        site = site_of(self._plain(variables.get(HOST_VARIABLE)), host)
+        refuse_unknown_platform(site, platforms)
+        refuse_unknown_waivers(site.waivers)
+        return sides.Case(
+            phase=phase,
+            host=host,
+            site=site,
+            platforms=platforms,
+            playbooks=Path(str(self._plain(variables["playbook_dir"]))),
+            ledger=default_folder(),
+            as_of=datetime.now(UTC),
+        )
+
+    def _plain(self, value: Any) -> Any:
+        """A variable with its templates resolved, as plain data."""
+        try:
+            return plain(self._templar.template(value))
+        except AnsibleError as error:
+            raise UsageError(printable(str(error)), where="variables") from error
+
+
+def plain(value: Any) -> Any:
+    """Ansible's tagged, lazy and encrypted values as what they stand for."""
+    if value is None or isinstance(value, bool | int | float | datetime | date):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def site_of(value: Any, host: str) -> HostVars:
+    """``fabric_host`` as the model; none is an empty one. Raises ``UsageError`` by field."""
+    if value is None:
+        return HostVars()
+    try:
+        return HostVars.model_validate(value)
+    except ValidationError as error:
+        where = f"{host}: {HOST_VARIABLE}"
+        raise UsageError(printable(first_problem(error)), where=where) from error
+
+
+def _asked(args: dict[str, Any]) -> tuple[Phase, str]:
+    unknown = sorted(set(args) - ActionModule._VALID_ARGS)
+    if unknown:
+        raise UsageError(f"no argument {unknown[0]!r}; there are phase and side", where="fabric_gate")
+    phase, side = str(args.get("phase", "")), str(args.get("side", ""))
+    if phase not in list(Phase):
+        raise UsageError(f"no phase {phase!r}; there are {', '.join(Phase)}", where="fabric_gate")
+    if side not in SIDES:
+        raise UsageError(f"no side {side!r}; there are {', '.join(SIDES)}", where="fabric_gate")
+    return Phase(phase), side
+
+
+def _said(phase: Phase, side: str, outcome: sides.Outcome, *, check: bool) -> dict[str, Any]:
+    """The task's result. ``msg`` is one line, ``report`` the whole for people, open or not."""
+    opened = outcome.exit_code is Exit.OPEN
+    words = "; ".join([outcome.lines[-1], *outcome.reasons, *outcome.notes])
+    return {
+        "failed": not opened and not check,
+        "skip": outcome.skip,
+        "fabric_gate": {
+            "phase": phase.value,
+            "side": side,
+            "open": opened,
+            "exit_code": int(outcome.exit_code),
+            "reasons": outcome.reasons,
+        },
+        "msg": f"would be closed: {words}" if check and not opened else words,
+        "report": outcome.lines,
+        "_ansible_verbose_always": True,
+    }
+
+
+def _fault(error: FabricToolsError) -> dict[str, Any]:
+    """No verdict: the gate was asked wrongly, the node gave no snapshot, or the fault is ours."""
+    text = printable(str(error))
+    return {
+        "failed": True,
+        "skip": False,
+        "fabric_gate": {"open": False, "exit_code": int(error.exit_code), "reasons": [text]},
+        "msg": f"fabric-tools: {text}",
+    }
