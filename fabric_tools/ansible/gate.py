@@ -27,6 +27,7 @@ from fabric_tools.models.inventory import HostVars
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
 from fabric_tools.report.text import printable
+from fabric_tools.share import shared
 from fabric_tools.yaml_file import first_problem
 
 SIDES = ("entry", "exit")
@@ -76,7 +77,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             host=host,
             site=site,
             platforms=platforms,
-            playbooks=Path(str(self._plain(variables["playbook_dir"]))),
+            playbooks=shared("playbooks"),
             ledger=default_folder(),
             as_of=datetime.now(UTC),
         )
@@ -114,7 +115,9 @@ def site_of(value: Any, host: str) -> HostVars:
 def _asked(args: dict[str, Any]) -> tuple[Phase, str]:
     unknown = sorted(set(args) - ActionModule._VALID_ARGS)
     if unknown:
-        raise UsageError(f"no argument {unknown[0]!r}; there are phase and side", where="fabric_gate")
+        raise UsageError(
+            f"no argument {unknown[0]!r}; there are phase and side", where="fabric_gate"
+        )
     phase, side = str(args.get("phase", "")), str(args.get("side", ""))
     if phase not in list(Phase):
         raise UsageError(f"no phase {phase!r}; there are {', '.join(Phase)}", where="fabric_gate")

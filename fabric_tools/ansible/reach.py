@@ -19,8 +19,7 @@ from ansible.errors import AnsibleConnectionFailure
 from fabric_tools.errors import UnreachableError
 from fabric_tools.node.bundle import zipapp_bytes
 from fabric_tools.node.collector import worst_case_s
-from fabric_tools.transport.collect import framed
-from fabric_tools.transport.collect import file_command
+from fabric_tools.transport.collect import file_command, framed
 from fabric_tools.transport.connection import Completed, Limits
 
 #: Seconds for everything but the probes: log-in at every hop, becoming root, the transfer.

@@ -24,6 +24,7 @@ from fabric_tools.ledger import (
     unproved_needs,
 )
 from fabric_tools.ledger.keys import PRIVATE_NAME, PUBLIC_NAME
+from fabric_tools.ledger.lines import digest
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec
 from fabric_tools.models.report import Decision, HostReport, Report
@@ -115,7 +116,7 @@ def leave(case: Case, text: str, *, record: bool) -> Outcome:
     host = _judged(case, (case.phase,), snapshot)
     if not record:
         return Outcome(_report(case, host, host.decisions))
-    ledger, notes = Ledger(case.ledger, case.host), ()
+    ledger = Ledger(case.ledger, case.host)
     why: tuple[str, ...] = ()
     try:
         key = load_private_key(case.ledger / PRIVATE_NAME)
@@ -124,10 +125,9 @@ def leave(case: Case, text: str, *, record: bool) -> Outcome:
             inputs=_inputs(case, host, own=True), recorded_at=case.as_of,
         )  # fmt: skip
         ledger.append(new, key)
-        notes = tuple(ledger.notes)
     except UsageError as error:
         why = (str(error),)
-    return Outcome(_report(case, host, (*host.decisions, *_ledger_says(why))), notes=notes)
+    return Outcome(_report(case, host, (*host.decisions, *_ledger_says(why))), notes=tuple(ledger.notes))
 
 
 def free(case: Case) -> Outcome:
@@ -211,4 +211,5 @@ def _inputs(case: Case, host: HostReport, *, own: bool) -> Inputs:
         roles = case.playbooks / "roles"
         named = sorted(path for path in roles.iterdir() if path.is_dir() and path.name in words)
         more = {f"role.{path.name}": files_sha256(path) for path in named}
+        more["playbook"] = digest(playbook.read_bytes())
     return inputs_of(case.site, case.platforms.get(host.platform.id), more=more)

@@ -1,4 +1,4 @@
-"""The callback ``fabric_summary``: at the end of a run, the last gate of every host on one line."""
+"""The callback ``fabric_summary``: at the end of a run, how far every host came, one line each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_CHARS = 300
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
-    """Silent where no gate was asked."""
+    """Silent where no gate was asked. A host's line is of its last gate, or of the first closed."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -23,6 +23,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[str, str] = {}
+        self._closed: set[str] = set()
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Called by Ansible after a task that did not fail."""
@@ -52,7 +53,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         gate = result._result.get("fabric_gate")
         if not isinstance(gate, dict):
             return False
+        host = result._host.get_name()
+        if host in self._closed:  # in check mode the play goes on; what stopped it first counts
+            return True
         name = " ".join(str(gate[key]) for key in ("phase", "side") if key in gate)
         said = printable(str(result._result.get("msg", "")))[:_MAX_CHARS]
-        self._last[result._host.get_name()] = f"{name}: {said}" if name else said
+        self._last[host] = f"{name}: {said}" if name else said
+        if not gate.get("open"):
+            self._closed.add(host)
         return True

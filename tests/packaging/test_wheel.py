@@ -93,7 +93,8 @@ def test_wheel_carries_code_tables_and_shared_data(installed: Installed) -> None
     names = set(zipfile.ZipFile(installed.wheel).namelist())
     want = files_of("fabric_tools")
     for folder in SHARED:
-        want |= {f"fabric_tools/_share/{name}" for name in files_of(folder)}
+        where = "playbooks/" if folder == "roles" else ""
+        want |= {f"fabric_tools/_share/{where}{name}" for name in files_of(folder)}
     assert want - names == set()
     assert "fabric_tools/py.typed" in names
     stray = {name for name in names if not name.startswith("fabric_tools")}
