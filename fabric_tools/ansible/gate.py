@@ -9,30 +9,26 @@ a closed gate does not fail and nothing is written.
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from pydantic import ValidationError
 
 from fabric_tools.ansible import sides
 from fabric_tools.ansible.reach import collect_over
+from fabric_tools.ansible.values import HOST_VARIABLE, plain, site_of
 from fabric_tools.declared import refuse_unknown_platform, refuse_unknown_waivers
 from fabric_tools.errors import Exit, FabricToolsError, UsageError
 from fabric_tools.ledger import default_folder
-from fabric_tools.models.inventory import HostVars
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
 from fabric_tools.report.text import printable
 from fabric_tools.share import shared
-from fabric_tools.yaml_file import first_problem
 
 SIDES = ("entry", "exit")
-#: The name of an inventory's variable that says what a site declares of a host.
-HOST_VARIABLE = "fabric_host"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
@@ -63,13 +59,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             return sides.leave(case, collect_over(self, case.host), record=record)
         if not sides.needed(case.phase):
             return sides.free(case)
-        resume = boolean(self._plain(variables.get("fabric_resume", False)), strict=False)
+        resume = boolean(plain(self._value(variables, "fabric_resume")) or False, strict=False)
         return sides.entry(case, collect_over(self, case.host), resume=bool(resume))
 
     def _case(self, phase: Phase, host: str, variables: dict[str, Any]) -> sides.Case:
-        folder = self._plain(variables.get("fabric_platforms_dir"))
-        platforms = load_platforms(Path(folder) if folder else None)
-        site = site_of(self._plain(variables.get(HOST_VARIABLE)), host)
+        folder = self._value(variables, "fabric_platforms_dir")
+        platforms = load_platforms(Path(str(folder)) if folder else None)
+        site = site_of(self._value(variables, HOST_VARIABLE), host)
         refuse_unknown_platform(site, platforms)
         refuse_unknown_waivers(site.waivers)
         return sides.Case(
@@ -82,34 +78,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             as_of=datetime.now(UTC),
         )
 
-    def _plain(self, value: Any) -> Any:
-        """A variable with its templates resolved, as plain data."""
+    def _value(self, variables: dict[str, Any], name: str) -> Any:
+        """A variable with its templates resolved; None where there is none."""
         try:
-            return plain(self._templar.template(value))
+            return self._templar.template(variables.get(name))
         except AnsibleError as error:
-            raise UsageError(printable(str(error)), where="variables") from error
-
-
-def plain(value: Any) -> Any:
-    """Ansible's tagged, lazy and encrypted values as what they stand for."""
-    if value is None or isinstance(value, bool | int | float | datetime | date):
-        return value
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return str(value)
-
-
-def site_of(value: Any, host: str) -> HostVars:
-    """``fabric_host`` as the model; none is an empty one. Raises ``UsageError`` by field."""
-    if value is None:
-        return HostVars()
-    try:
-        return HostVars.model_validate(value)
-    except ValidationError as error:
-        where = f"{host}: {HOST_VARIABLE}"
-        raise UsageError(printable(first_problem(error)), where=where) from error
+            raise UsageError(printable(str(error)), where=name) from error
 
 
 def _asked(args: dict[str, Any]) -> tuple[Phase, str]:

@@ -127,7 +127,9 @@ def leave(case: Case, text: str, *, record: bool) -> Outcome:
         ledger.append(new, key)
     except UsageError as error:
         why = (str(error),)
-    return Outcome(_report(case, host, (*host.decisions, *_ledger_says(why))), notes=tuple(ledger.notes))
+    return Outcome(
+        _report(case, host, (*host.decisions, *_ledger_says(why))), notes=tuple(ledger.notes)
+    )
 
 
 def free(case: Case) -> Outcome:

@@ -59,7 +59,7 @@ def judge_and_print(
     site = HostVars()
     if request.host_vars:
         site = load_model(request.host_vars, HostVars, key="fabric_host")
-    site = _declared(site, request, platforms)
+    site = declared(site, request, platforms)
     waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
     refuse_unknown_waivers(waivers)
     before = _before(request.before)
@@ -86,7 +86,7 @@ def judge_and_print(
         hosts=hosts,
         exit_code=code,
     )
-    _print(report, output_format, verbose=verbose)
+    print_report(report, output_format, verbose=verbose)
     return code
 
 
@@ -176,7 +176,7 @@ def _time(text: str | None) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpec]) -> HostVars:
+def declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpec]) -> HostVars:
     """What the command line says goes before the inventory."""
     said = {"platform": request.platform, "gpu_count": request.gpus}
     site = site.model_copy(update={name: v for name, v in said.items() if v is not None})
@@ -211,7 +211,8 @@ def _later(as_of: datetime, hours: int) -> datetime:
         raise UsageError("too far in the future", where="--as-of") from error
 
 
-def _print(report: Report, output_format: str, *, verbose: bool) -> None:
+def print_report(report: Report, output_format: str, *, verbose: bool) -> None:
+    """In the format that was asked for, on standard output."""
     if output_format == "json":
         from fabric_tools.report import jsontext
 
