@@ -33,6 +33,9 @@ from fabric_tools.phases import BY_ID, PHASES, Phase
 from fabric_tools.report.console import lines
 from fabric_tools.report.text import printable
 
+#: Stands where a phase stands in a report.
+_LEDGER = "ledger"
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -66,8 +69,12 @@ class Outcome:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is closed, each with the phase or the ledger before it; empty when it is open."""
+        """Why it is closed, each with the phase or the ledger before it; empty when it is open.
+
+        What was never proved comes first: it says what to run, and explains what follows.
+        """
         found = [d for host in self.report.hosts for d in host.decisions]
+        found.sort(key=lambda decision: decision.phase != _LEDGER)
         return [printable(f"{d.phase}: {reason}") for d in found for reason in d.reasons]
 
     @property
@@ -161,7 +168,7 @@ def _ledger_says(why: Sequence[str]) -> tuple[Decision, ...]:
     """What is not proved is not known to be bad: closed because it could not tell."""
     if not why:
         return ()
-    return (Decision(phase="ledger", open=False, exit_code=Exit.UNKNOWN, reasons=tuple(why)),)
+    return (Decision(phase=_LEDGER, open=False, exit_code=Exit.UNKNOWN, reasons=tuple(why)),)
 
 
 def _unproved(case: Case, host: HostReport, snapshot: Snapshot) -> tuple[str, ...]:
