@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fabric_tools import __version__
-from fabric_tools.cli import browse, collect, docs, doctor, validate
+from fabric_tools.cli import browse, collect, docs, doctor, drift, ledger, validate
 from fabric_tools.errors import Exit, FabricToolsError
 
 EXIT_CODES = (
@@ -56,6 +56,8 @@ validate.register(app)
 collect.register(app)
 browse.register(app)
 doctor.register(app)
+ledger.register(app)
+drift.register(app)
 docs.register(app)
 
 

@@ -6,11 +6,18 @@
 since. docs/ledger.md says what a signature is worth.
 """
 
-from fabric_tools.ledger.keys import create_keys, key_id, load_private_key, load_public_key
+from fabric_tools.ledger.keys import (
+    create_keys,
+    key_id,
+    load_private_key,
+    load_public_key,
+    private_path,
+    public_path,
+)
 from fabric_tools.ledger.lines import LedgerError
 from fabric_tools.ledger.proof import Proof, may_skip, proved, unproved_needs
 from fabric_tools.ledger.record import Inputs, entry_of, files_sha256, inputs_of, state_of
-from fabric_tools.ledger.store import Ledger, default_folder, ledgers
+from fabric_tools.ledger.store import Ledger, default_folder, ledgers, make_folder
 
 __all__ = [
     "Inputs",
@@ -26,8 +33,11 @@ __all__ = [
     "ledgers",
     "load_private_key",
     "load_public_key",
+    "make_folder",
     "may_skip",
+    "private_path",
     "proved",
+    "public_path",
     "state_of",
     "unproved_needs",
 ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from fabric_tools.ledger.record import ABSENT
-from fabric_tools.models.ledger import NodeState
+from fabric_tools.errors import Exit
+from fabric_tools.ledger.record import ABSENT, Inputs, state_of
+from fabric_tools.models.ledger import HostDrift, LedgerEntry, NodeState
+from fabric_tools.models.snapshot import Snapshot
 
 #: What a measurement under load depends on. Packages are not among them: what they change shows in
 #: what runs once it is loaded.
@@ -53,3 +55,40 @@ def compare_states(then: NodeState, now: NodeState, only: Collection[str] | None
 def changed_inputs(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Names of the inputs whose content differs, or that one side does not have."""
     return tuple(sorted(name for name in {**then, **now} if then.get(name) != now.get(name)))
+
+
+def drift_of(
+    entry: LedgerEntry, snapshot: Snapshot, inputs: Inputs | None, *, host: str
+) -> HostDrift:
+    """What moved since an entry. ``inputs`` None: not compared, and said so.
+
+    A reboot is a change: what was proved was proved before it.
+    """
+    moved = compare_states(entry.state, state_of(snapshot))
+    changed, untold, left_out = list(moved.changed), list(moved.untold), []
+    for name, then, now in (
+        ("boot id", entry.boot_id, snapshot.host.boot_id),
+        ("machine id", entry.machine_id, snapshot.host.machine_id),
+    ):
+        if not then or not now or snapshot.redacted:
+            untold.insert(0, f"{name}: {'redacted' if snapshot.redacted else 'not known'}")
+        elif then != now:
+            changed.insert(0, f"{name}: {then} -> {now}")
+    if inputs is None:
+        left_out.append("inputs (give --host-vars)")
+    else:
+        unmade = {name for name in entry.inputs if not inputs.parts.get(name)}
+        same = {name: value for name, value in entry.inputs.items() if name not in unmade}
+        names = changed_inputs(same, {n: v for n, v in inputs.parts.items() if v})
+        changed += [f"input {name}: changed" for name in names]
+        left_out += [f"input {name}" for name in sorted(unmade) if entry.inputs[name]]
+    code = Exit.UNKNOWN if untold else Exit.OPEN
+    return HostDrift(
+        host=host,
+        phase=entry.phase,
+        proved_at=entry.recorded_at,
+        changed=tuple(changed),
+        untold=tuple(untold),
+        left_out=tuple(left_out),
+        exit_code=Exit.CLOSED if changed else code,
+    )

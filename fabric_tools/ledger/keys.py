@@ -22,8 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from fabric_tools.errors import UsageError
 from fabric_tools.yaml_file import read_bounded
 
-PRIVATE_NAME = "site.key"
-PUBLIC_NAME = "site.pub"
+_PRIVATE_NAME = "site.key"
 _MAX_BYTES = 16 * 1024
 _ID_DIGITS = 16
 
@@ -34,32 +33,37 @@ def key_id(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(raw).hexdigest()[:_ID_DIGITS]
 
 
+def private_path(folder: Path) -> Path:
+    """Where the site's key lies by default: in the ledger's folder."""
+    return folder / _PRIVATE_NAME
+
+
 def public_path(private: Path) -> Path:
     """Where the public half lies: beside the key, ending in ``.pub``."""
     return private.with_suffix(".pub")
 
 
-def create_keys(private: Path) -> Ed25519PublicKey:
-    """Make the key pair: PKCS #8 PEM with mode 0600, and its public half beside it.
+def create_keys(private: Path, public: Path | None = None) -> Ed25519PublicKey:
+    """Make the key pair: PKCS #8 PEM with mode 0600, and its public half, by default beside it.
 
     Raises ``UsageError`` where either file exists (a lost key cannot be made again) or cannot be
     written.
     """
-    public = public_path(private)
+    public = public or public_path(private)
     if public == private:
-        raise UsageError("name the private key, its public half gets .pub", where=str(private))
+        raise UsageError("this is where the public half goes", where=str(private))
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write_new(private, pem, 0o600)
     try:
-        _write_new(public, public_pem(key.public_key()), 0o644)
+        _write_new(public, _public_pem(key.public_key()), 0o644)
     except UsageError:
         private.unlink()
         raise
     return key.public_key()
 
 
-def public_pem(key: Ed25519PublicKey) -> bytes:
+def _public_pem(key: Ed25519PublicKey) -> bytes:
     """SubjectPublicKeyInfo as PEM."""
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 

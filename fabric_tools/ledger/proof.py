@@ -124,7 +124,8 @@ def broken(ledger: Ledger, chain: Chain, public_key: Ed25519PublicKey) -> str:
     if not wrong:
         return ""
     more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return f"{ledger.path}: {wrong[0]}{more}; run `fabric-tools ledger verify {shlex.quote(ledger.host)}`"
+    command = f"fabric-tools ledger verify {shlex.quote(ledger.host)}"
+    return f"{ledger.path}: {wrong[0]}{more}; run `{command}`"
 
 
 def standing(

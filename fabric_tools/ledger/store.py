@@ -46,8 +46,13 @@ def ledgers(folder: Path) -> tuple[Ledger, ...]:
         return ()
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=str(folder)) from error
-    hosts = [unquote(name.removesuffix(_SUFFIX)) for name in names if name.endswith(_SUFFIX)]
-    return tuple(Ledger(folder, host) for host in hosts)
+    found = []
+    for name in names:
+        host = unquote(name.removesuffix(_SUFFIX))
+        with contextlib.suppress(UsageError):  # a name that no host has
+            if name == file_name(host):
+                found.append(Ledger(folder, host))
+    return tuple(found)
 
 
 def file_name(host: str) -> str:
@@ -62,6 +67,18 @@ def file_name(host: str) -> str:
     if len(name) > _MAX_NAME:
         raise UsageError(f"{host[:40]}... is too long for a host name", where="ledger")
     return name + _SUFFIX
+
+
+def make_folder(folder: Path) -> None:
+    """The folder and those above it, 0700. ``UsageError`` where others may write to it."""
+    try:
+        for each in (*reversed(folder.parents), folder):
+            with contextlib.suppress(FileExistsError):
+                each.mkdir(mode=0o700)
+        seen = folder.stat()
+    except OSError as error:
+        raise UsageError(f"cannot make: {error.strerror}", where=str(folder)) from error
+    _only_ours(seen, folder, "700")
 
 
 class Ledger:
@@ -81,15 +98,14 @@ class Ledger:
         """
         if entry.host != self.host:
             raise UsageError(f"an entry of {entry.host} in the ledger of {self.host}")
-        self._make_folder()
+        make_folder(self.folder)
         with self._opened(os.O_RDWR | os.O_CREAT | os.O_APPEND, fcntl.LOCK_EX) as handle:
-            os.fchmod(handle, 0o600)
+            _settle(handle, self.path)
             chain = split(_read(handle, self.path))
             self._cut(handle, chain)
             self._may_extend(chain, key)
             signed, line = sign(entry, key, chain.head)
             _add(handle, line, self.path)
-            _sync_folder(self.folder)
         return signed
 
     def chain(self) -> Chain:
@@ -119,16 +135,6 @@ class Ledger:
         """
         return check(self.chain(), self.host, public_key)
 
-    def _make_folder(self) -> None:
-        try:
-            for folder in (*reversed(self.folder.parents), self.folder):
-                with contextlib.suppress(FileExistsError):
-                    folder.mkdir(mode=0o700)
-            seen = self.folder.stat()
-        except OSError as error:
-            raise UsageError(f"cannot make: {error.strerror}", where=str(self.folder)) from error
-        _only_ours(seen, self.folder, "700")
-
     @contextmanager
     def _opened(self, flags: int, lock: int) -> Iterator[int]:
         """The file, locked. Raises ``FileNotFoundError`` where it is only read and not there."""
@@ -144,7 +150,9 @@ class Ledger:
             seen = os.fstat(handle)
             if not stat.S_ISREG(seen.st_mode):
                 raise UsageError("not a regular file", where=str(self.path))
-            _only_ours(seen, self.path, "600")
+            # Root may read what another account keeps, but must not add what that one cannot read.
+            if lock == fcntl.LOCK_EX or os.geteuid() != 0:
+                _only_ours(seen, self.path, "600")
             _lock(handle, lock, self.path)
             yield handle
         finally:
@@ -181,8 +189,8 @@ class Ledger:
         if wrong:
             raise LedgerError(
                 f"line {len(chain.lines)} {wrong[0]}", where=str(self.path),
-                try_next=f"see `fabric-tools ledger verify {shlex.quote(self.host)}`; to begin anew keep the "
-                "file elsewhere, every phase is then to be proved again",
+                try_next=f"see `fabric-tools ledger verify {shlex.quote(self.host)}`; to begin "
+                "anew keep the file elsewhere, every phase is then to be proved again",
             )  # fmt: skip
 
 
@@ -215,14 +223,16 @@ def _lock(handle: int, kind: int, path: Path) -> None:
 
 
 def _read(handle: int, path: Path) -> bytes:
-    size = os.fstat(handle).st_size
-    if size > _MAX_BYTES:
+    if os.fstat(handle).st_size > _MAX_BYTES:
         raise LedgerError(f"larger than {_MAX_BYTES >> 20} MiB", where=str(path))
     parts = []
     offset = 0
-    while part := os.pread(handle, 1 << 20, offset):
-        parts.append(part)
-        offset += len(part)
+    try:
+        while part := os.pread(handle, 1 << 20, offset):
+            parts.append(part)
+            offset += len(part)
+    except OSError as error:
+        raise LedgerError(f"cannot read: {error.strerror}", where=str(path)) from error
     return b"".join(parts)
 
 
@@ -243,10 +253,14 @@ def _write(handle: int, data: bytes) -> None:
         data = data[os.write(handle, data) :]
 
 
-def _sync_folder(folder: Path) -> None:
-    """So that a new file's name survives a power loss too."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _settle(handle: int, path: Path) -> None:
+    """Private, and with a name that survives a power loss, before anything is written to it."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        os.fchmod(handle, 0o600)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror}", where=str(path)) from error

@@ -56,3 +56,68 @@ class LedgerEntry(Model):
     previous_sha256: str = ""
     key_id: str = ""
     signature: str = ""
+
+
+class PhaseStanding(Model):
+    """What the ledger alone says of a phase. ``why``: one line where it is not proved.
+
+    ``judged``: this host has an entry of the phase; ``recorded_at`` and ``tool_version`` are of
+    the last one.
+    """
+
+    phase: str
+    judged: bool
+    proved: bool
+    why: str = ""
+    recorded_at: AwareDatetime | None = None
+    tool_version: str = ""
+
+
+class HostStanding(Model):
+    """One host's ledger. ``head`` is the SHA-256 of its last line, ``entries`` their number.
+
+    ``complaints``: what was tampered with; ``doubts``: why something cannot be told.
+    """
+
+    host: str
+    entries: int
+    head: str
+    complaints: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    phases: tuple[PhaseStanding, ...] = ()
+
+
+class LedgerReport(Model):
+    """What ``ledger show --format json`` prints."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["fabric-tools/ledger-report"] = "fabric-tools/ledger-report"
+    as_of: AwareDatetime
+    hosts: tuple[HostStanding, ...]
+    exit_code: int
+
+
+class HostDrift(Model):
+    """What moved on one node since the last open gate that its ledger remembers.
+
+    ``changed``: each ``name: then -> now``. ``untold``: what cannot be compared, and why.
+    ``left_out``: what was not asked to be compared.
+    """
+
+    host: str
+    phase: str = ""
+    proved_at: AwareDatetime | None = None
+    changed: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    exit_code: int
+
+
+class DriftReport(Model):
+    """What ``drift --format json`` prints."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["fabric-tools/drift-report"] = "fabric-tools/drift-report"
+    as_of: AwareDatetime
+    hosts: tuple[HostDrift, ...]
+    exit_code: int

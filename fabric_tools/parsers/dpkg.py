@@ -23,6 +23,8 @@ _LISTED = re.compile(
     r"(?:\s+([a-z0-9-]{2,20}|<none>)(?:\s.*)?)?$",
     re.ASCII,
 )
+#: Known by name only, never installed: ``dpkg-query -W -f`` prints nothing for its version.
+_NEVER = re.compile(rf"([uihrp]n)\s{{1,4}}{_NAME}(?:\s+(all|amd64|arm64))?$", re.ASCII)
 _HEADING = re.compile(r"Desired=|\| Status=|\|/ Err\?=|\|\|/ Name|\+{3}-[=-]+")
 _ABSENT = re.compile(r"dpkg-query: no packages? found matching (\S{1,200})")
 _COMPLAINT = re.compile(
@@ -122,7 +124,9 @@ def parse_dpkg(text: str) -> Packages:
             continue
         if _SECOND.search(line):
             raise ParseError(PROBE, number, "several packages on one line: saved without line ends")
-        if match := _LISTED.match(line):
+        if match := _NEVER.match(line):
+            found = _package(number, match[2], match[3] or match[4], "<none>", match[1])
+        elif match := _LISTED.match(line):
             arch = match[3] or (None if match[5] == "<none>" else match[5])
             found = _package(number, match[2], arch, match[4], match[1].strip())
         elif _COMPLAINT.match(line):

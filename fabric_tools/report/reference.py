@@ -138,6 +138,7 @@ def _tables_page() -> str:
     lines += ["| phase | playbook | needs | gate | checks now |", "|---|---|---|---|---|"]
     for info in PHASES:
         kind = f"active, valid {info.proof_max_age_h} h" if info.active else "passive"
+        kind += ", for this boot" if info.boot_bound else ""
         needs = ", ".join(info.needs) or "nothing"
         lines.append(
             f"| `{info.id}` | `{info.playbook}` | {needs} | {kind}: {info.looks_at} "

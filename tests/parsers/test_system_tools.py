@@ -88,6 +88,17 @@ def test_dpkg_states() -> None:
     assert (plain.installed, plain.upstream) == (None, "580.1")
 
 
+def test_dpkg_names_that_were_never_installed() -> None:
+    """The output of our own query on a Debian 12: nothing stands where the version would."""
+    found = parse_dpkg("un  libgldispatch0-nvidia  \nii  nvidia-b 580.1-1 amd64\npn  c  amd64\n")
+    never, there, purged = found.packages
+    assert (never.version, never.state, never.installed) == (None, "un", False)
+    assert there.installed and (purged.arch, purged.installed) == ("amd64", False)
+    for cut in ("ii  nvidia-b  \n", "rc  nvidia-b\n", "iU  nvidia-b  amd64 x y\n"):
+        with pytest.raises(ParseError):
+            parse_dpkg(cut)
+
+
 def test_rpm() -> None:
     found = parse_rpm(
         "nvidia-fabricmanager-580.65.06-1.x86_64\npackage nvidia-imex is not installed\n"
