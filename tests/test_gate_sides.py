@@ -47,7 +47,7 @@ def case(tmp_path: Path) -> sides.Case:
         (playbooks / name).write_text("[]\n")
     return sides.Case(
         phase=Phase.DRIVER, host="n1", site=site_of({}), platforms=PLATFORMS, playbooks=playbooks,
-        ledger=folder, as_of=datetime.now(UTC),
+        ledger=folder, key=folder / "site.key", as_of=datetime.now(UTC),
     )  # fmt: skip
 
 

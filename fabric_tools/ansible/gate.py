@@ -3,8 +3,9 @@
 ``fabric_gate: {phase: driver, side: entry}``: may the phase begin? ``side: exit``: has it proved
 itself? The answer of an exit gate goes into the ledger. Variables of the host that count:
 ``fabric_host`` (``models.inventory.HostVars``), ``fabric_resume`` (entry: say whether the roles may
-be skipped) and ``fabric_platforms_dir`` (a folder of the site's own platform files). In check mode
-a closed gate does not fail and nothing is written.
+be skipped), ``fabric_platforms_dir`` (a folder of the site's own platform files) and
+``fabric_ledger_key`` (where the site's key is, if not beside the ledger). In check mode a closed
+gate does not fail and nothing is written.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fabric_tools.ansible.reach import collect_over
 from fabric_tools.ansible.values import HOST_VARIABLE, plain, site_of
 from fabric_tools.declared import refuse_unknown_platform, refuse_unknown_waivers
 from fabric_tools.errors import Exit, FabricToolsError, UsageError
-from fabric_tools.ledger import default_folder
+from fabric_tools.ledger import default_folder, private_path
 from fabric_tools.phases import Phase
 from fabric_tools.platforms import load_platforms
 from fabric_tools.report.text import printable
@@ -64,6 +65,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
 
     def _case(self, phase: Phase, host: str, variables: dict[str, Any]) -> sides.Case:
         folder = self._value(variables, "fabric_platforms_dir")
+        key = self._value(variables, "fabric_ledger_key")
+        ledger = default_folder()
         platforms = load_platforms(Path(str(folder)) if folder else None)
         site = site_of(self._value(variables, HOST_VARIABLE), host)
         refuse_unknown_platform(site, platforms)
@@ -74,7 +77,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             site=site,
             platforms=platforms,
             playbooks=shared("playbooks"),
-            ledger=default_folder(),
+            ledger=ledger,
+            key=Path(str(key)) if key else private_path(ledger),
             as_of=datetime.now(UTC),
         )
 

@@ -49,9 +49,13 @@ def collect_over(action: Any, host: str) -> str:
 
 
 def _bounded(answer: dict[str, Any], host: str) -> Completed:
-    """Ansible has read it all by now; what is too long for a snapshot is not looked at."""
+    """Ansible has read it all by now; what is too long for a snapshot is not looked at.
+
+    Where Ansible becomes root without pipelining there is a terminal between, which ends lines with
+    CR LF; the collector itself writes no CR.
+    """
     limits = Limits(timeout_s=0.0)
-    stdout = answer["stdout"].encode("utf-8", "replace")
+    stdout = answer["stdout"].encode("utf-8", "replace").replace(b"\r\n", b"\n")
     stderr = answer["stderr"].encode("utf-8", "replace")
     if len(stdout) > limits.stdout_max_bytes:
         mib = limits.stdout_max_bytes // 2**20

@@ -20,10 +20,11 @@ from fabric_tools.ledger import (
     load_private_key,
     load_public_key,
     may_skip,
+    private_path,
+    public_path,
     state_of,
     unproved_needs,
 )
-from fabric_tools.ledger.keys import PRIVATE_NAME, PUBLIC_NAME
 from fabric_tools.ledger.lines import digest
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec
@@ -42,7 +43,7 @@ class Case:
     """One host before one gate.
 
     ``host`` is the inventory's name; ``playbooks`` the folder of what puts the phase in place;
-    ``ledger`` the folder of ledgers and of the site's key.
+    ``ledger`` the folder of ledgers and of the site's public key; ``key`` the private one.
     """
 
     phase: Phase
@@ -51,6 +52,7 @@ class Case:
     platforms: dict[str, PlatformSpec]
     playbooks: Path
     ledger: Path
+    key: Path
     as_of: datetime
 
 
@@ -126,7 +128,7 @@ def leave(case: Case, text: str, *, record: bool) -> Outcome:
     ledger = Ledger(case.ledger, case.host)
     why: tuple[str, ...] = ()
     try:
-        key = load_private_key(case.ledger / PRIVATE_NAME)
+        key = load_private_key(case.key)
         new = entry_of(
             host.decisions[0], snapshot, text, host=case.host, waivers=case.site.waivers,
             inputs=_inputs(case, host, own=True), recorded_at=case.as_of,
@@ -198,7 +200,7 @@ def _skip(case: Case, host: HostReport, snapshot: Snapshot) -> str:
 
 
 def _public(case: Case) -> Path:
-    path = case.ledger / PUBLIC_NAME
+    path = public_path(private_path(case.ledger))
     if not path.exists():
         raise UsageError(
             "there is no site key, so nothing is proved", where=str(case.ledger),

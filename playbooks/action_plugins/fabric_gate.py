@@ -4,13 +4,13 @@ from __future__ import annotations
 
 try:
     from fabric_tools.ansible.gate import ActionModule
-except ModuleNotFoundError as error:
+except ImportError as error:
     import sys
 
     from ansible.errors import AnsibleError
 
     raise AnsibleError(
-        f"fabric_gate: no module {error.name} for {sys.executable}, which runs this Ansible; run "
+        f"fabric_gate: {sys.executable}, which runs this Ansible, cannot load {error.name}; run "
         "the ansible-playbook that was installed with fabric-tools, or install fabric-tools there"
     ) from error
 
