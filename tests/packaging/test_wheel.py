@@ -49,8 +49,9 @@ class Installed:
 
 def clean_environment() -> dict[str, str]:
     """Nothing that would let the checkout in by the back door."""
-    drop = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-    return {name: value for name, value in os.environ.items() if name not in drop}
+    drop = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "ANSIBLE_CONFIG", "FABRIC_STATE")
+    found = {name: value for name, value in os.environ.items() if name not in drop}
+    return found | {"XDG_STATE_HOME": "/nonexistent"}  # no ledger of whoever runs the tests
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +150,14 @@ def test_installed_tool_judges_the_examples_it_carries(installed: Installed) -> 
             tool, "validate", "preflight", "driver", "nvlink", "--snapshot", str(expected.parent),
             code=code,
         )  # fmt: skip
+
+
+def test_installed_playbooks_find_their_gate_and_roles(installed: Installed) -> None:
+    tool, ansible = str(installed.bin / "fabric-tools"), str(installed.bin / "ansible-playbook")
+    playbooks = Path(installed.run(tool, "playbooks").stdout.strip())
+    assert playbooks == installed.package / "_share/playbooks"
+    arguments = ("-i", "node,", "-c", "local", "-e", '{"ansible_become": false}')
+    installed.run(ansible, *arguments, "--syntax-check", str(playbooks / "site.yml"))
+    done = installed.run(ansible, *arguments, str(playbooks / "20-driver.yml"), code=2)
+    assert "driver entry: CLOSED (exit 3)" in done.stdout
+    assert "there is no site key" in done.stdout
