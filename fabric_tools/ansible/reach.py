@@ -70,7 +70,7 @@ def _bounded(answer: dict[str, Any], host: str) -> Completed:
 def _unlogged(action: Any) -> Iterator[None]:
     """At -vvv the ssh connection prints what a command said; raw output may hold secrets."""
     play = action._connection._play_context
-    before, play.no_log = play.no_log, True
+    before, play.no_log = getattr(play, "no_log", False), True
     try:
         yield
     finally:
