@@ -2,7 +2,8 @@
 
 The collector zipapp is made here, so that it always holds the node code and the NVML binding of
 this very build. Playbooks, roles and their like go under ``fabric_tools/_share``, so that an
-installed fabric-tools can run them from anywhere.
+installed fabric-tools can run them from anywhere; the roles below the playbooks, where Ansible
+finds them without configuration (in a checkout ``playbooks/roles`` is a link).
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ class CustomBuildHook(BuildHookInterface[Any]):
             for path in sorted((root / name).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     inside = path.relative_to(root).as_posix()
+                    if inside.startswith("playbooks/roles/"):
+                        continue  # an sdist may hold what the link points to
+                    if inside.startswith("roles/"):
+                        inside = f"playbooks/{inside}"
                     included[str(path)] = f"fabric_tools/_share/{inside}"
         build_data["force_include"].update(included)
 

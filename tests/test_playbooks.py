@@ -25,6 +25,7 @@ def play(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_HOME": str(tmp_path / "home"),
         "ANSIBLE_LOCALHOST_WARNING": "False",
+        "FABRIC_STATE": str(tmp_path / "ledger"),
         "PYTHONPATH": str(ROOT),
         "TMPDIR": str(tmp_path),
     }

@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
         ("explain", explain),
         ("checks", checks),
         ("phases", phases),
+        ("playbooks", playbooks),
         ("platforms", platforms),
         ("probes", probes),
         ("parse", parse),
@@ -70,6 +71,14 @@ def phases() -> int:
         gate += " (also under load, where results are saved)" if number and info.active else ""
         needs = f" (after {', '.join(info.needs)})" if info.needs else ""
         print(f"{info.id:14} {gate}{needs}: {info.looks_at}")
+    return 0
+
+
+def playbooks() -> int:
+    """Print the folder of the playbooks, for `ansible-playbook $(fabric-tools playbooks)/...`."""
+    from fabric_tools.share import shared
+
+    print(shared("playbooks"))
     return 0
 
 

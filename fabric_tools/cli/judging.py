@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fabric_tools import __version__
-from fabric_tools.checks import BY_ID, CHECKS
+from fabric_tools.checks import CHECKS
 from fabric_tools.cli.reach import Reach
+from fabric_tools.declared import refuse_unknown_platform, refuse_unknown_waivers
 from fabric_tools.errors import Exit, UsageError, worst
 from fabric_tools.judge import Question, Reading, judge_fleet
 from fabric_tools.models.inventory import HostVars
@@ -61,12 +62,11 @@ def judge_and_print(
     site = HostVars()
     if request.host_vars:
         site = load_model(request.host_vars, HostVars, key="fabric_host")
-    site = _declared(site, request, platforms)
+    site = declared(site, request, platforms)
     if site.stack is not None:
         one_stack(site.stack, stacks)
     waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
-    for waiver in waivers:
-        _check_exists(waiver.check)
+    refuse_unknown_waivers(waivers)
     before = _before(request.before)
     asked = []
     for label, reading in _readings(snapshots, reach):
@@ -92,7 +92,7 @@ def judge_and_print(
         hosts=hosts,
         exit_code=code,
     )
-    _print(report, output_format, verbose=verbose)
+    print_report(report, output_format, verbose=verbose)
     return code
 
 
@@ -182,13 +182,11 @@ def _time(text: str | None) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpec]) -> HostVars:
+def declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpec]) -> HostVars:
     """What the command line says goes before the inventory."""
     said = {"platform": request.platform, "gpu_count": request.gpus}
     site = site.model_copy(update={name: v for name, v in said.items() if v is not None})
-    if site.platform is not None and site.platform not in platforms:
-        known = ", ".join(sorted(platforms))
-        raise UsageError(f"no platform {site.platform!r}; there are {known}")
+    refuse_unknown_platform(site, platforms)
     return site
 
 
@@ -219,16 +217,8 @@ def _later(as_of: datetime, hours: int) -> datetime:
         raise UsageError("too far in the future", where="--as-of") from error
 
 
-def _check_exists(check: str) -> None:
-    if check not in BY_ID:
-        raise UsageError(
-            f"no check {check!r}", where="waiver", try_next="see `fabric-tools checks`"
-        )
-    if not BY_ID[check].waivable:
-        raise UsageError(f"{check} can never be waived", where="waiver")
-
-
-def _print(report: Report, output_format: str, *, verbose: bool) -> None:
+def print_report(report: Report, output_format: str, *, verbose: bool) -> None:
+    """In the format that was asked for, on standard output."""
     if output_format == "json":
         from fabric_tools.report import jsontext
 

@@ -52,6 +52,36 @@ class SudoOptions:
     ]
 
 
+class InventoryOptions:
+    """Types of the options that name many nodes."""
+
+    inventory = Annotated[
+        list[str] | None,
+        typer.Option(
+            "--inventory",
+            "-i",
+            metavar="INVENTORY",
+            help="Read all hosts of an Ansible inventory; may be repeated.",
+        ),
+    ]
+    limit = Annotated[
+        str | None, typer.Option("--limit", "-l", metavar="PATTERN", help="Only these hosts of it.")
+    ]
+    vault = Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Opens the inventory's vault; may be repeated."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Which hosts of which inventories."""
+
+    inventories: tuple[str, ...]
+    limit: str | None
+    vault_files: tuple[Path, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How to reach one node."""
@@ -73,7 +103,7 @@ class Reach:
         from fabric_tools.report.text import printable
         from fabric_tools.transport.collect import Sudo, collect
 
-        password = self._password()
+        password = self.password()
         sudo = Sudo.AUTO if self.sudo else Sudo.NEVER
         err = Console(stderr=True)
         shown = printable(self.host or "this machine")
@@ -102,7 +132,7 @@ class Reach:
 
         return SshConnection(self.host, self.ssh_config)
 
-    def _password(self) -> SecretStr | None:
+    def password(self) -> SecretStr | None:
         """From the prompt or the environment; never from an argument, which every user can read."""
         import getpass
         import os

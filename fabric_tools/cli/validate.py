@@ -1,4 +1,4 @@
-"""``fabric-tools validate``: judge a node or a saved snapshot."""
+"""``fabric-tools validate``: judge a node, a saved snapshot, or the nodes of an inventory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fabric_tools.cli.reach import HostOption, LocalOption, Reach, SudoOptions
+from fabric_tools.cli.reach import (
+    HostOption,
+    InventoryOptions,
+    LocalOption,
+    Reach,
+    Sources,
+    SudoOptions,
+)
 from fabric_tools.errors import UsageError
 from fabric_tools.phases import Phase
 
@@ -51,6 +58,9 @@ def validate(
     ] = None,
     host: HostOption = None,
     local: LocalOption = False,
+    inventory: InventoryOptions.inventory = None,
+    limit: InventoryOptions.limit = None,
+    vault_password_file: InventoryOptions.vault = None,
     platform: Annotated[
         str | None, typer.Option(metavar="ID", help="Judge as this platform, do not detect it.")
     ] = None,
@@ -101,18 +111,18 @@ def validate(
     Faults come first, with what was expected, what was seen, where, and what to do. The exit code
     is the worst of all gates.
     """
+    from fabric_tools.cli.fleet import judge_inventory
     from fabric_tools.cli.judging import Request, judge_and_print
 
-    if len(snapshot or []) > 1:
-        for option, given in (
-            ("--before", before),
-            ("--name", name),
-            ("--break-glass", break_glass),
-        ):
+    about_one = {"--before": before, "--name": name, "--break-glass": break_glass}
+    if inventory:
+        about_one |= {"--host-vars": host_vars, "--as-of": as_of}
+    if len(snapshot or []) > 1 or inventory:
+        for option, given in about_one.items():
             if given:
                 raise UsageError(f"{option} is about one host", where="validate")
-    if sum((bool(snapshot), host is not None, local)) != 1:
-        raise UsageError("give one of --snapshot, --host or --local", where="validate")
+    if sum((bool(snapshot), host is not None, local, bool(inventory))) != 1:
+        raise UsageError("give one of --snapshot, --host, --local or --inventory", where="validate")
     request = Request(
         phases=_phases(phases),
         platform=platform,
@@ -126,6 +136,9 @@ def validate(
         break_glass=(tuple(break_glass), reason, hours) if break_glass else None,
     )
     reach = Reach(host, local, ssh_config, transport, sudo, ask_sudo_password)
+    if inventory:
+        sources = Sources(tuple(inventory), limit, tuple(vault_password_file or ()))
+        return judge_inventory(request, sources, reach, output_format.value, verbose=verbose)
     return judge_and_print(request, snapshot or [], reach, output_format.value, verbose=verbose)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -40,6 +42,13 @@ def show(report: Report, console: Console, *, verbose: bool = False) -> None:
     for host in report.hosts:
         _Host(console, verbose).show(host)
     console.print(Text(verdict_line(report), "bold green" if not report.exit_code else "bold red"))
+
+
+def lines(report: Report, width: int = 120) -> list[str]:
+    """The report as plain text, for a log."""
+    text = StringIO()
+    show(report, Console(file=text, width=width, color_system=None, highlight=False))
+    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 class _Host:

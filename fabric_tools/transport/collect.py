@@ -98,11 +98,9 @@ def collect(
     """
     job = _Job(connection, archive, redact, worst_s or worst_case_s(PROBES))
     answer = job.direct(sudo)
-    need = re.search(rf"(?m)^{_NEED} {job.nonce} (\S+) ?(.*)$", _text(answer.stdout))
-    if need is None:
+    need = _needs(answer, job.nonce)
+    if need is None or need[1] == "python":
         return job.snapshot(answer)
-    if need[1] == "python":
-        raise _no_python(connection.name, need[2])
     _refuse_hopeless(connection.name, need[2])
     if password is None:
         raise UnreachableError(
@@ -110,6 +108,52 @@ def collect(
             try_next="give one with --ask-sudo-password, or read less with --no-sudo",
         )  # fmt: skip
     return job.with_password(password)
+
+
+def file_command(path: str, archive: bytes, nonce: str) -> tuple[str, ...]:
+    """What runs ``archive`` from the file ``path`` on the node, if that still is what was sent.
+
+    For a carrier other than a ``Connection``; ``framed`` reads the answer.
+    """
+    digest = hashlib.sha256(archive).hexdigest()
+    return ("python3", "-I", "-c", _BOOT_FILE, path, str(len(archive)), digest, nonce)
+
+
+def framed(answer: Completed, nonce: str, where: str) -> str:
+    """The snapshot's JSON in stdout, which may begin with a login banner.
+
+    Written anew from the model, as ASCII: what the node sent may be printed on a terminal. Raises
+    ``UnreachableError`` for anything else than one whole snapshot.
+    """
+    need = _needs(answer, nonce)
+    if need is not None and need[1] == "python":
+        raise _no_python(where, need[2])
+    frame = _frame(answer, nonce)
+    if frame is None:
+        said = _clean(_text(answer.stderr) or _text(answer.stdout)) or "nothing"
+        raise UnreachableError(
+            f"no snapshot came back (exit status {answer.rc}); the node said: {said}",
+            where=where,
+        )
+    body = answer.stdout[frame.end() : frame.end() + int(frame[1])]
+    if hashlib.sha256(body).hexdigest().encode() != frame[2]:
+        raise UnreachableError("the snapshot is damaged or cut", where=where)
+    try:
+        snapshot = Snapshot.model_validate_json(body)
+    except ValidationError as error:
+        raise UnreachableError(
+            f"what came back is not a snapshot: {_clean(first_problem(error))}", where=where
+        ) from error
+    return json.dumps(snapshot.model_dump(mode="json")) + "\n"
+
+
+def _needs(answer: Completed, nonce: str) -> re.Match[str] | None:
+    return re.search(rf"(?m)^{_NEED} {nonce} (\S+) ?(.*)$", _text(answer.stdout))
+
+
+def _frame(answer: Completed, nonce: str) -> re.Match[bytes] | None:
+    mark = f"{FRAME} {nonce}".encode()
+    return re.search(rb"(?m)^%s (\d{1,9}) ([0-9a-f]{64})\n" % mark, answer.stdout)
 
 
 class _Job:
@@ -148,7 +192,7 @@ class _Job:
             asker = _SudoPrompt(self._connection.name, f"[fabric {self.nonce}]", password)
             command = _sh(_SH_SUDO, folder, asker.prompt, _BOOT_FILE, *self._boot_args)
             answer = run(command, b"", self._limits, asker)
-            if self._frame(answer) is None:
+            if _frame(answer, self.nonce) is None:
                 asker.explain(answer)
             return self.snapshot(answer)
         finally:
@@ -156,32 +200,9 @@ class _Job:
             with contextlib.suppress(UnreachableError):
                 run(_sh(_SH_REMOVE, folder), b"", short)
 
-    def _frame(self, answer: Completed) -> re.Match[bytes] | None:
-        mark = f"{FRAME} {self.nonce}".encode()
-        return re.search(rb"(?m)^%s (\d{1,9}) ([0-9a-f]{64})\n" % mark, answer.stdout)
-
     def snapshot(self, answer: Completed) -> str:
-        """The framed JSON out of stdout, which may begin with a login banner.
-
-        Written anew from the model, as ASCII: what the node sent may be printed on a terminal.
-        """
-        where, frame = self._connection.name, self._frame(answer)
-        if frame is None:
-            said = _clean(_text(answer.stderr) or _text(answer.stdout)) or "nothing"
-            raise UnreachableError(
-                f"no snapshot came back (exit status {answer.rc}); the node said: {said}",
-                where=where,
-            )
-        body = answer.stdout[frame.end() : frame.end() + int(frame[1])]
-        if hashlib.sha256(body).hexdigest().encode() != frame[2]:
-            raise UnreachableError("the snapshot is damaged or cut", where=where)
-        try:
-            snapshot = Snapshot.model_validate_json(body)
-        except ValidationError as error:
-            raise UnreachableError(
-                f"what came back is not a snapshot: {_clean(first_problem(error))}", where=where
-            ) from error
-        return json.dumps(snapshot.model_dump(mode="json")) + "\n"
+        """See ``framed``."""
+        return framed(answer, self.nonce, self._connection.name)
 
 
 class _SudoPrompt:

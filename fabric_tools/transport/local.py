@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from fabric_tools.errors import UsageError
@@ -45,11 +46,13 @@ def local_connection() -> PopenConnection:
     return PopenConnection("localhost", ("sh", "-c"))
 
 
-def openssh_connection(target: str, config_file: Path | None = None) -> PopenConnection:
+def openssh_connection(
+    target: str, config_file: Path | None = None, own: Mapping[str, str] | None = None
+) -> PopenConnection:
     """``ssh`` with whatever the user's configuration says, but host keys checked at every hop.
 
     No terminal, no prompts, no forwarding. As with ``ssh -F``, a ``config_file`` takes the place of
-    the user's file and of the system's.
+    the user's file and of the system's. ``own``: options for the target, before those.
     """
     user, host, port = split_target(target)
     try:
@@ -58,13 +61,23 @@ def openssh_connection(target: str, config_file: Path | None = None) -> PopenCon
         raise UsageError(f"cannot read: {error.strerror}", where=str(config_file)) from error
     folder = _private_folder()
     config = Path(folder.name) / "config"
-    config.write_bytes(_FORCED + theirs)
+    config.write_bytes(_FORCED + _block(host, own or {}) + theirs)
     argv = ["ssh", "-F", str(config)]
     if user:
         argv += ["-l", user]
     if port:
         argv += ["-p", str(port)]
     return PopenConnection(target, (*argv, "--", host), folder)
+
+
+def _block(host: str, own: Mapping[str, str]) -> bytes:
+    if not own:
+        return b""
+    for name, value in own.items():
+        if not re.fullmatch(r"[a-z0-9]+", name) or not value.isprintable() or '"' in value:
+            raise UsageError(f"not an ssh option: {name}", where=host)
+    lines = [f'Host "{host}"', *(f' {name} "{value}"' for name, value in own.items()), "Host *", ""]
+    return "\n".join(lines).encode()
 
 
 def _private_folder() -> tempfile.TemporaryDirectory[str]:

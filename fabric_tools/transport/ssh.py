@@ -10,7 +10,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -44,10 +44,16 @@ logging.getLogger("paramiko").propagate = False
 class SshConnection:
     """One authenticated connection, through as many jump hosts as the configuration says."""
 
-    def __init__(self, target: str, config_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        config_file: Path | None = None,
+        own: Mapping[str, str] | None = None,
+    ) -> None:
+        """``own``: options for the target itself, before those of the configuration."""
         self.name = target
         self._clients: list[paramiko.SSHClient] = []
-        config = SshConfig(config_file)
+        config = SshConfig(config_file, own)
         try:
             with self._deadline(Limits(LOGIN_TIMEOUT_S)):
                 self._client = self._connect(config, target, sock=None, depth=0)
@@ -92,7 +98,7 @@ class SshConnection:
     ) -> paramiko.SSHClient:
         if depth > _MAX_HOPS:
             raise UsageError("ProxyJump goes in a circle", where=target)
-        hop = config.resolve(target)
+        hop = config.resolve(target, is_target=depth == 0)
         if sock is None:
             sock = self._jump(config, hop, depth)
         client = paramiko.SSHClient()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +65,9 @@ class Hop:
 class SshConfig:
     """The user's configuration file; an absent one is empty."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, own: Mapping[str, str] | None = None) -> None:
+        """``own``: options (lower case) for the target itself, before those of the file."""
+        self._own = own or {}
         self._path = path or Path("~/.ssh/config").expanduser()
         if path and not path.is_file():
             raise UsageError("no such file", where=str(path), try_next="give an ssh_config file")
@@ -74,8 +77,11 @@ class SshConfig:
         except paramiko.ConfigParseError as error:
             raise UsageError(str(error), where=str(self._path), try_next=_WAY_OUT) from error
 
-    def resolve(self, target: str) -> Hop:
-        """``[user@]host[:port]`` or an alias of the file. Raises ``UsageError`` by option name."""
+    def resolve(self, target: str, *, is_target: bool = False) -> Hop:
+        """``[user@]host[:port]`` or an alias of the file. Raises ``UsageError`` by option name.
+
+        ``is_target``: the node itself and no jump host, so that its own options count.
+        """
         user, host, port = split_target(target)
         try:
             found = self._config.lookup(host)
@@ -83,6 +89,8 @@ class SshConfig:
             raise UsageError(
                 f"not understood for host {host}: {error}", where=str(self._path), try_next=_WAY_OUT
             ) from error
+        if is_target:
+            found.update(self._own)
         for option in (*REFUSED, *_PLAIN):
             value = str(found.get(option, "none")).lower()
             if value not in _UNSET and (option in REFUSED or re.search(r"%|\$\{", value)):

@@ -49,8 +49,9 @@ class Installed:
 
 def clean_environment() -> dict[str, str]:
     """Nothing that would let the checkout in by the back door."""
-    drop = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-    return {name: value for name, value in os.environ.items() if name not in drop}
+    drop = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "ANSIBLE_CONFIG", "FABRIC_STATE")
+    found = {name: value for name, value in os.environ.items() if name not in drop}
+    return found | {"XDG_STATE_HOME": "/nonexistent"}  # no ledger of whoever runs the tests
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,8 @@ def test_wheel_carries_code_tables_and_shared_data(installed: Installed) -> None
     names = set(zipfile.ZipFile(installed.wheel).namelist())
     want = files_of("fabric_tools")
     for folder in SHARED:
-        want |= {f"fabric_tools/_share/{name}" for name in files_of(folder)}
+        where = "playbooks/" if folder == "roles" else ""
+        want |= {f"fabric_tools/_share/{where}{name}" for name in files_of(folder)}
     assert want - names == set()
     assert "fabric_tools/py.typed" in names
     stray = {name for name in names if not name.startswith("fabric_tools")}
@@ -148,3 +150,14 @@ def test_installed_tool_judges_the_examples_it_carries(installed: Installed) -> 
             tool, "validate", "preflight", "driver", "nvlink", "--snapshot", str(expected.parent),
             code=code,
         )  # fmt: skip
+
+
+def test_installed_playbooks_find_their_gate_and_roles(installed: Installed) -> None:
+    tool, ansible = str(installed.bin / "fabric-tools"), str(installed.bin / "ansible-playbook")
+    playbooks = Path(installed.run(tool, "playbooks").stdout.strip())
+    assert playbooks == installed.package / "_share/playbooks"
+    arguments = ("-i", "node,", "-c", "local", "-e", '{"ansible_become": false}')
+    installed.run(ansible, *arguments, "--syntax-check", str(playbooks / "site.yml"))
+    done = installed.run(ansible, *arguments, str(playbooks / "20-driver.yml"), code=2)
+    assert "driver entry: CLOSED (exit 3)" in done.stdout
+    assert "there is no site key" in done.stdout
