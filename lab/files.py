@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lab import standins, vendor
 from lab.places import LAB
+from lab.standins import files as standins
+from lab.vendor import files as vendor
 
 
 class File(NamedTuple):
@@ -30,10 +31,10 @@ def files() -> list[File]:
         for name, mode in _INSIDE
     ]
     found += [
-        File(place, text.encode(), mode) for place, (text, mode) in standins.files.files().items()
+        File(place, text.encode(), mode) for place, (text, mode) in standins.files().items()
     ]
-    found += [File(one.target, one.source.read_bytes(), one.mode) for one in vendor.files.FILES]
-    found += [File(one.path, one.launcher.encode(), 0o755) for one in vendor.files.DIVERSIONS]
+    found += [File(one.target, one.source.read_bytes(), one.mode) for one in vendor.FILES]
+    found += [File(one.path, one.launcher.encode(), 0o755) for one in vendor.DIVERSIONS]
     found += [
         File("/usr/lib/lab/before-systemd", _before_systemd(), 0o755),
         File("/etc/default/chrony", _CHRONY, 0o644),
@@ -44,9 +45,9 @@ def files() -> list[File]:
 
 
 def _before_systemd() -> bytes:
-    return ("#!/bin/sh\nexec " + " ".join(vendor.files.AT_BOOT) + "\n").encode()
+    return ("#!/bin/sh\nexec " + " ".join(vendor.AT_BOOT) + "\n").encode()
 
 
 def diversions() -> list[str]:
     """Programs of the distribution that give way."""
-    return [*standins.files.DIVERSIONS, *(one.path for one in vendor.files.DIVERSIONS)]
+    return [*standins.DIVERSIONS, *(one.path for one in vendor.DIVERSIONS)]

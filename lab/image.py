@@ -7,6 +7,7 @@ went into it. The second one is quick and follows the files in this checkout.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -48,7 +49,6 @@ chroot "$1" systemctl mask -q apt-daily.timer apt-daily-upgrade.timer systemd-ud
     systemd-timesyncd.service e2scrub_reap.service e2scrub_all.timer fstrim.timer getty.target
 rm -f "$1"/etc/ssh/ssh_host_* "$1/etc/machine-id"
 : >"$1/etc/machine-id"
-: >"$1/etc/apt/sources.list"
 chroot "$1" useradd --create-home --shell /bin/bash ops
 echo 'ops ALL=(ALL) NOPASSWD: ALL' >"$1/etc/sudoers.d/ops"
 chmod 440 "$1/etc/sudoers.d/ops"
@@ -117,7 +117,9 @@ def build_image(engine: Engine, progress: Progress) -> str:
     with tempfile.TemporaryDirectory(dir=CACHE) as name:
         folder = Path(name)
         for file in files():
-            target = folder / "root" / file.place.lstrip("/")
+            # A folder /bin in the copy would take the place of the link to /usr/bin.
+            place = re.sub(r"^/(bin|sbin|lib)/", r"/usr/\1/", file.place)
+            target = folder / "root" / place.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.data)
             target.chmod(file.mode)

@@ -5,7 +5,3 @@
 where all of it goes. Everything but ``doubles``, ``hardware`` and ``files`` is installed in the
 node and keeps to the standard library.
 """
-
-from lab.standins import files, hardware
-
-__all__ = ["files", "hardware"]
