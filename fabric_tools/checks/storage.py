@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric_tools.checks.registry import NODE, Check, Finding, at, check
+from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.inventory import Array
 from fabric_tools.models.os_state import DeviceLinks, Fstab, Mount, Mounts
 from fabric_tools.models.platform import SiteSpec, Target
 from fabric_tools.models.storage import MdArray, MdArrays
 from fabric_tools.models.verdict import Evidence, Status
+from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
 Trouble = tuple[str, Evidence]
@@ -39,6 +40,10 @@ def array(
     want = site.array
     assert want is not None
     expected = f"{want.level} of {len(want.devices)} drives at {want.mount} ({want.filesystem})"
+    if not arrays.complete:
+        cut = Missing(arrays.probe, "the list of arrays is cut", recorded=True)
+        yield unknown(NODE, cut, expected)
+        return
     name = _kernel_name(want.device, links)
     found = next((item for item in arrays.arrays if item.name == name), None)
     if found is None:

@@ -31,10 +31,13 @@ _IB_GUID = re.compile(
 #: An IPoIB address: queue pair, prefix and GUID, 20 bytes.
 _IPOIB = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){19}(?![0-9A-Fa-f:])")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]\d|\d)")
+#: K3s' default ranges of pods and services are the same everywhere; NO_PROXY must name them.
+_EVERYWHERE = {"10.42.0.0", "10.43.0.0"}
 _BENCHMARK = ipaddress.IPv4Address("198.18.0.0")
 #: Eight groups of four digits, as the kernel prints GIDs.
 _GID_CHARS = 39
-_IPV6 = re.compile(r"(?<![0-9A-Fa-f:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?")
+#: Not behind a letter: apt's settings are called Acquire::http, Dir::Cache.
+_IPV6 = re.compile(r"(?<![0-9A-Za-z:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?")
 _HEX_ID = re.compile(r"\b[0-9a-fA-F]{32}\b")
 _EMAIL = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}"
@@ -219,7 +222,7 @@ class Redactor:
             address = ipaddress.IPv4Address(match.group())
         except ValueError:
             return match.group()
-        if address.is_loopback or address.is_unspecified:
+        if address.is_loopback or address.is_unspecified or str(address) in _EVERYWHERE:
             return match.group()
         return self._ipv4_name(address)
 

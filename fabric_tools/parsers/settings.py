@@ -38,17 +38,12 @@ def parse_environment(text: str) -> Environment:
             continue
         match = _ASSIGN.match(line)
         if match is None:
-            raise ParseError("environment", number, f"not NAME=value: {_without(line)[:40]!r}")
+            raise ParseError("environment", number, "not NAME=value")  # it may be a secret
         value = match[2].strip()
         if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
             value = value[1:-1]
         values[match[1]] = Setting(line=number, value=value)
     return Environment(values=values)
-
-
-def _without(line: str) -> str:
-    """The line up to where a value may begin: it may be a secret."""
-    return line.partition("=")[0]
 
 
 def parse_apt_config(text: str) -> AptConfig:

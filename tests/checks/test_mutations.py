@@ -19,8 +19,10 @@ from fabric_tools.models import (
     facts,
     nccl_texts,
     network,
+    os_state,
     rdma,
     smi,
+    storage,
     system,
 )
 from fabric_tools.models.base import Fact
@@ -207,10 +209,54 @@ SXID = facts.SxidEvent(
 REFUSED = facts.KernelNote(line=1, kind="probe_failed", text="probe failed")
 AGGREGATE = facts.EccErrors(correctable=0, sram_uncorrectable=0, dram_uncorrectable=3)
 
+
+def _source_down(apt: os_state.AptUpdate) -> os_state.AptUpdate:
+    first = apt.sources[0].model_copy(update={"trouble": "unreachable"})
+    return apt.model_copy(update={"sources": (first, *apt.sources[1:])})
+
+
+def _source_elsewhere(apt: os_state.AptUpdate) -> os_state.AptUpdate:
+    first = apt.sources[0].model_copy(update={"uri": "http://archive.ubuntu.com/ubuntu/dists/x"})
+    return apt.model_copy(update={"sources": (first, *apt.sources[1:])})
+
+
+def _set(name: str, value: str) -> Change:
+    """One setting changed, by name."""
+
+    def change(fact: Any) -> Any:
+        setting = os_state.Setting(line=1, value=value)
+        return fact.model_copy(update={"values": {**fact.values, name: setting}})
+
+    return change
+
+
+def _no_blacklist(config: os_state.AptConfig) -> os_state.AptConfig:
+    return config.model_copy(update={"lists": {}})
+
+
+def _no_memlock(limits: os_state.Limits) -> os_state.Limits:
+    lines = tuple(line for line in limits.lines if line.item != "memlock")
+    return limits.model_copy(update={"lines": lines})
+
+
+def _degraded(arrays: storage.MdArrays) -> storage.MdArrays:
+    first = arrays.arrays[0].model_copy(update={"active": 3})
+    return arrays.model_copy(update={"arrays": (first, *arrays.arrays[1:])})
+
+
 #: check -> the fact it reads, and how that fact goes bad.
 MUTATIONS: dict[str, tuple[type[Fact], Change]] = {
     "host.platform": (facts.DmiProduct, _with(product_name="DGXH200")),
     "host.os": (facts.OsRelease, _with(version_id="20.04")),
+    "apt.sources": (os_state.AptUpdate, _source_down),
+    "apt.mirror": (os_state.AptUpdate, _source_elsewhere),
+    "apt.unattended": (os_state.AptConfig, _no_blacklist),
+    "host.time": (os_state.ClockTracking, _with(bound_s=5.0)),
+    "host.proxy": (os_state.Environment, _set("NO_PROXY", "localhost")),
+    "host.ca": (os_state.TrustStore, _with(fingerprints={})),
+    "host.limits": (os_state.Limits, _no_memlock),
+    "host.sysctl": (os_state.Sysctls, _set("fs.inotify.max_user_instances", "128")),
+    "storage.array": (storage.MdArrays, _degraded),
     "pci.gpu_count": (facts.PciDevices, _device("10de:2330", answers=False)),
     "pci.nvswitch_count": (facts.PciDevices, _device("10de:22a3", vendor_device="10de:ffff")),
     "pci.gpu_link": (facts.PciDevices, _device("10de:2330", link_sta_width=8)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,8 @@ from tests.cases_runner import (
     decide,
     load,
     question,
+    site_of,
+    snapshot_of,
 )
 from tests.checks.whole import decided, whole_node
 
@@ -141,6 +144,8 @@ MAY_BE_MISSING = {
 #: Only explains what else was read: why half a board is not taken for a sick one, why ACS cannot be
 #: seen. No verdict passes because of it.
 EXPLAINS = {"virt"}
+#: Asked only where the node does not have the tool that knows more; one of both must answer.
+INSTEAD = {"timedatectl": "chrony_tracking"}
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -150,7 +155,9 @@ def test_no_single_spoilt_probe_leaves_every_gate_open(
 ) -> None:
     if probe not in whole.probes or probe in EXPLAINS:
         return
-    if how == "missing" and probe in MAY_BE_MISSING:
+    if (how == "missing" and probe in MAY_BE_MISSING) or probe in INSTEAD:
+        return
+    if how in ("missing", "absent") and probe in INSTEAD.values():
         return
     spoilt = _spoilt(whole, (probe,), how)
     assert not all(decision.open for decision in decided(whole, spoilt).values())
@@ -160,7 +167,7 @@ def test_no_single_spoilt_probe_leaves_every_gate_open(
 def test_an_exit_status_that_contradicts_ok_is_not_ok(whole: Snapshot, rc: int) -> None:
     for name, old in whole.probes.items():
         if (
-            name in EXPLAINS or rc in PROBE_BY_ID[name].accept_rc
+            name in EXPLAINS or name in INSTEAD or rc in PROBE_BY_ID[name].accept_rc
         ):  # dpkg-query: one of the patterns has no package
             continue
         probes = {**whole.probes, name: old.model_copy(update={"rc": rc})}
@@ -200,24 +207,40 @@ def _facts(snapshot: Snapshot, probe: str) -> list[object]:
 
 #: Lists of lines: a cut between two lines behind what is looked for cannot be seen in a hand-made
 #: file. The collector's own status says whether an output is whole.
-LISTS = ("kernel_journal", "kernel_modules", "lspci", "dpkg", "modinfo", "fabricmanager_log")
+LISTS = (
+    "kernel_journal", "kernel_modules", "lspci", "dpkg", "modinfo", "fabricmanager_log",
+    "apt_config", "sysctl", "device_links", "trust_store",
+)  # fmt: skip
 #: Of these even nothing is an answer (no package, no event), with a warning.
 SHORT = ("dpkg", "fabricmanager_log")
 #: The gates of the healthy example, which has nothing of the network.
 PASSIVE = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
 
 
+def _of_base(probe: str) -> bool:
+    """Whether only the base gate looks at it: that one needs a site that declares something."""
+    phases = {phase for item in CHECKS if probe in item.probes for phase in item.phases}
+    return phases == {Phase.BASE}
+
+
 @pytest.mark.parametrize("probe", sorted(read_snapshot(HEALTHY).probes))
-def test_a_cut_output_is_noticed_or_lost_nothing(probe: str) -> None:
+def test_a_cut_output_is_noticed_or_lost_nothing(probe: str, tmp_path: Path) -> None:
     """Cut at many places: a gate is closed, or every fact is the same as of the whole text."""
-    healthy = read_snapshot(HEALTHY)
+    healthy, site, gates = read_snapshot(HEALTHY), site_of({}), PASSIVE
+    if probe in INSTEAD:
+        return
+    if _of_base(probe):
+        site, gates = site_of({"site": "site.yaml"}), (Phase.BASE,)
+        healthy = snapshot_of({"with": "site"}, tmp_path / "node")
+        assert judge(healthy, question("node", *gates, site=site)).decisions[0].open
     text = healthy.probes[probe].stdout
     whole_facts = _facts(healthy, probe)
     for end in range(0, len(text), max(1, len(text) // 60)):
         result = healthy.probes[probe].model_copy(update={"stdout": text[:end]})
         cut = healthy.model_copy(update={"probes": {**healthy.probes, probe: result}})
         reading = Reading(cut, before=healthy if probe == "nvlink_errors" else None)
-        if all(decision.open for decision in judge(reading, question("node", *PASSIVE)).decisions):
+        decisions = judge(reading, question("node", *gates, site=site)).decisions
+        if all(decision.open for decision in decisions):
             if probe in LISTS:
                 assert "\n" in text[:end] or probe in SHORT
             elif probe == "nvidia_smi_topo":  # only the affinity of the last GPU can be cut off

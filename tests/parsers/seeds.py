@@ -29,6 +29,17 @@ _KINDS_FOR = {
 }
 #: And texts of a recorded healthy node.
 _HEALTHY_FOR = {
+    "apt_update.parse_apt_update": ("apt_sources.txt",),
+    "clock.parse_chrony_tracking": ("chrony_tracking.txt",),
+    "clock.parse_timedatectl": ("timedatectl.txt",),
+    "mounts.parse_device_links": ("device_links.txt",),
+    "mounts.parse_findmnt": ("findmnt.json",),
+    "mounts.parse_fstab": ("fstab.json",),
+    "settings.parse_apt_config": ("apt_config.txt",),
+    "settings.parse_environment": ("environment.txt",),
+    "settings.parse_limits": ("limits.json",),
+    "settings.parse_sysctl": ("sysctl.txt",),
+    "settings.parse_trust_store": ("trust_store.txt",),
     "cuda_init.parse_cuda_init": ("cuda_init.json",),
     "fabricmanager.parse_fabricmanager_version": ("fabricmanager_version.txt",),
     "host.parse_dmi_product": ("dmi_product.txt",),
@@ -41,6 +52,11 @@ _HEALTHY_FOR = {
 }
 #: And texts for those of which nothing is recorded.
 _WRITTEN = {
+    "apt_update.parse_apt_update": tuple(
+        path.read_text()
+        for path in sorted((_TESTS / "fixtures" / "more" / "apt").glob("[!S]*.txt"))
+    ),
+    "apt_update.parse_dnf_makecache": (written.DNF_DOWN,),
     "dpkg.parse_rpm": (written.RPM,),
     "k8s_node.parse_k8s_node": (written.NODE_YAML,),
     "lldp.parse_lldp": (written.LLDP_TEXT,),

@@ -292,3 +292,7 @@ LSPCI_BRIDGE = """17:01.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch 
 		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
 	Kernel driver in use: pcieport
 """
+DNF_DOWN = """==> dnf makecache <==
+Error: Failed to download metadata for repo 'baseos': Cannot download repomd.xml
+==> exit 1 <==
+"""
