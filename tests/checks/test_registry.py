@@ -139,8 +139,8 @@ MAY_BE_MISSING = {
     "nccl_tests", "nccl_debug", "ib_write_bw",
 }  # fmt: skip
 #: Only explains what else was read: why half a board is not taken for a sick one, why ACS cannot be
-#: seen. No verdict passes because of it.
-EXPLAINS = {"virt"}
+#: seen, what is pinned where something is not held. No verdict passes because of it.
+EXPLAINS = {"virt", "apt_preferences"}
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -200,11 +200,14 @@ def _facts(snapshot: Snapshot, probe: str) -> list[object]:
 
 #: Lists of lines: a cut between two lines behind what is looked for cannot be seen in a hand-made
 #: file. The collector's own status says whether an output is whole.
-LISTS = ("kernel_journal", "kernel_modules", "lspci", "dpkg", "modinfo", "fabricmanager_log")
+LISTS = (
+    "kernel_journal", "kernel_modules", "lspci", "dpkg", "modinfo", "fabricmanager_log",
+    "dpkg_kernel", "apt_policy", "apt_preferences",
+)  # fmt: skip
 #: Of these even nothing is an answer (no package, no event), with a warning.
-SHORT = ("dpkg", "fabricmanager_log")
+SHORT = ("dpkg", "fabricmanager_log", "apt_preferences")
 #: The gates of the healthy example, which has nothing of the network.
-PASSIVE = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
+PASSIVE = (Phase.PREFLIGHT, Phase.BASE, Phase.DRIVER, Phase.NVLINK)
 
 
 @pytest.mark.parametrize("probe", sorted(read_snapshot(HEALTHY).probes))

@@ -29,6 +29,13 @@ _KINDS_FOR = {
 }
 #: And texts of a recorded healthy node.
 _HEALTHY_FOR = {
+    "apt_policy.parse_apt_policy": ("apt_policy.txt",),
+    "apt_releases.parse_apt_releases": ("apt_releases.txt",),
+    "dgx_release.parse_dgx_release": ("dgx_release.txt",),
+    "dpkg.parse_dpkg": ("dpkg_kernel.txt",),
+    "mok_enrolled.parse_mok_enrolled": ("mok_enrolled.txt",),
+    "next_boot.parse_next_boot": ("next_boot.json",),
+    "upgrade_simulated.parse_upgrade_simulated": ("upgrade_simulated.txt",),
     "cuda_init.parse_cuda_init": ("cuda_init.json",),
     "fabricmanager.parse_fabricmanager_version": ("fabricmanager_version.txt",),
     "host.parse_dmi_product": ("dmi_product.txt",),
@@ -41,6 +48,8 @@ _HEALTHY_FOR = {
 }
 #: And texts for those of which nothing is recorded.
 _WRITTEN = {
+    "apt_preferences.parse_apt_preferences": (written.APT_PREFERENCES,),
+    "rpm_locks.parse_rpm_locks": (written.RPM_LOCKS,),
     "dpkg.parse_rpm": (written.RPM,),
     "k8s_node.parse_k8s_node": (written.NODE_YAML,),
     "lldp.parse_lldp": (written.LLDP_TEXT,),
