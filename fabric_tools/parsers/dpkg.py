@@ -1,7 +1,7 @@
 """`dpkg -l`, `dpkg-query -W` (also with ``-f``) and `rpm -qa` (also with ``--qf``): packages.
 
-Evidence: real `dpkg -l` rows of four nodes (ii, rc). The forms of `dpkg-query -W` and `rpm -qa`
-follow the manual pages (format unverified).
+Evidence: real `dpkg -l` rows of four nodes (ii, rc); `dpkg-query -W -f` of a Debian 12 host (ii,
+un). The other forms of `dpkg-query -W` and `rpm -qa` follow the manual pages (format unverified).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _LISTED = re.compile(
     r"(?:\s+([a-z0-9-]{2,20}|<none>)(?:\s.*)?)?$",
     re.ASCII,
 )
+#: Known by name only, or purged: with ``-f`` such a row has neither version nor architecture.
+_NEVER = re.compile(rf"([uirph]n)\s{{1,4}}{_NAME}$", re.ASCII)
 _HEADING = re.compile(r"Desired=|\| Status=|\|/ Err\?=|\|\|/ Name|\+{3}-[=-]+")
 _ABSENT = re.compile(r"dpkg-query: no packages? found matching (\S{1,200})")
 _COMPLAINT = re.compile(
@@ -126,6 +128,8 @@ def parse_dpkg(text: str) -> Packages:
         if match := _LISTED.match(line):
             arch = match[3] or (None if match[5] == "<none>" else match[5])
             found = _package(number, match[2], arch, match[4], match[1].strip())
+        elif match := _NEVER.match(line):
+            found = _package(number, match[2], match[3], "<none>", match[1])
         elif _COMPLAINT.match(line):
             raise ParseError(PROBE, number, f"dpkg said: {line.strip()[:160]}")
         else:

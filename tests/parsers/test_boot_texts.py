@@ -14,6 +14,7 @@ from fabric_tools.parsers.apt_preferences import parse_apt_preferences
 from fabric_tools.parsers.apt_releases import parse_apt_releases
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.dgx_release import parse_dgx_release
+from fabric_tools.parsers.dpkg import kernel_packages, parse_dpkg
 from fabric_tools.parsers.mok_enrolled import parse_mok_enrolled
 from fabric_tools.parsers.next_boot import parse_next_boot
 from fabric_tools.parsers.rpm_locks import parse_rpm_locks
@@ -116,6 +117,22 @@ def test_locks_keys_and_release_files() -> None:
     assert parse_mok_enrolled("MokListRT is empty\n").lines == {}
     assert not parse_dgx_release(healthy("dgx_release.txt")).present
     assert parse_dgx_release("/etc/os-release\n/etc/dgx-release\n").line == 2
+
+
+def test_kernel_packages_of_a_real_host() -> None:
+    """As ``dpkg-query -W -f`` of the probe prints them on Debian 12, blanks at the end and all."""
+    text = (
+        "un  linux-doc-6.1  \nii  linux-libc-dev:amd64 6.1.187-1 amd64\n"
+        "ii  linux-perf 6.1.187-1 amd64\nun  linux-tools-6.1  \n"
+    )
+    found = parse_dpkg(text)
+    assert [(p.name, p.state, p.installed, p.version) for p in found.packages] == [
+        ("linux-doc-6.1", "un", False, None),
+        ("linux-libc-dev", "ii", True, "6.1.187-1"),
+        ("linux-perf", "ii", True, "6.1.187-1"),
+        ("linux-tools-6.1", "un", False, None),
+    ]
+    assert len(kernel_packages(found).packages) == 2  # type: ignore[attr-defined]
 
 
 NEXT = healthy("next_boot.json")
