@@ -135,7 +135,8 @@ TOOLS = {
     "modinfo": 'case "$2 $4" in\n'
     f'"{OLD} filename") echo /lib/modules/{OLD}/updates/dkms/nvidia.ko;;\n'
     f'"{OLD} version") echo 580.173.02;;\n"{OLD} license") echo "Dual MIT/GPL";;\n'
-    f'"{OLD} "*) ;;\n*) echo "libkmod: ERROR: x" >&2; echo "modinfo: ERROR: Module nvidia not found." >&2; exit 1;;\nesac',
+    f'"{OLD} "*) ;;\n*) echo "libkmod: ERROR: x" >&2\n'
+    'echo "modinfo: ERROR: Module nvidia not found." >&2; exit 1;;\nesac',
     "lsinitramfs": "printf 'etc/modprobe.d/nvidia.conf\\nusr/lib/modules/x/nouveau.ko.zst\\n'",
 }
 
