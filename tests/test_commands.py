@@ -137,5 +137,15 @@ def test_probes_are_bounded_and_saved_under_one_name_each() -> None:
     assert len({probe.id for probe in PROBES}) == len(PROBES)
     for probe in PROBES:
         assert 0 < probe.max_bytes <= 16 * 2**20
-        assert probe.kind in ("command", "file", "nvml", "cuda", "infiniband", "netdev", "saved")
+        assert probe.kind in (
+            "command",
+            "file",
+            "nvml",
+            "cuda",
+            "infiniband",
+            "netdev",
+            "boot",
+            "packages",
+            "saved",
+        )
         assert (0 < probe.timeout_s <= 60) == (probe.kind != "saved")
