@@ -29,6 +29,8 @@ def how_to_read(finding: Finding, snapshot: Snapshot) -> str:
     if result is not None and result.status is not ProbeStatus.OK:
         return _REMEDIES[result.status]
     words = ["INTERFACE" if word == "{}" else word for word in probe.argv]
+    if probe.kind == "packages":  # what stands behind "--" are patterns, the tool wants names
+        words = [*words[: words.index("--")], "PACKAGE..."]
     command = f"`{shlex.join(words)}`" if words else f"what fabric-collect.pyz reads: {probe.says}"
     if probe.kind == "file":
         command = f"the file {probe.argv[0]}"

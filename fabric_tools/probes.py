@@ -320,7 +320,7 @@ PROBES: Tuple[Probe, ...] = (
     ),
     Probe(
         "apt_preferences", "command",
-        ("grep", "-r", "-H", "", "/etc/apt/preferences", "/etc/apt/preferences.d"), 5.0, MIB,
+        ("grep", "-r", "-H", "^", "/etc/apt/preferences", "/etc/apt/preferences.d"), 5.0, MIB,
         "versions that apt is told to keep (pins)",
         # 1: there is no line at all; 2: one of the two is not there, which is usual.
         accept_rc=(0, 1, 2), files=("apt_preferences.txt",),

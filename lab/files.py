@@ -30,9 +30,7 @@ def files() -> list[File]:
         File(f"/usr/lib/lab/{name}", (LAB / "inside" / name).read_bytes(), mode)
         for name, mode in _INSIDE
     ]
-    found += [
-        File(place, text.encode(), mode) for place, (text, mode) in standins.files().items()
-    ]
+    found += [File(place, text.encode(), mode) for place, (text, mode) in standins.files().items()]
     found += [File(one.target, one.source.read_bytes(), one.mode) for one in vendor.FILES]
     found += [File(one.path, one.launcher.encode(), 0o755) for one in vendor.DIVERSIONS]
     found += [

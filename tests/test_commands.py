@@ -150,6 +150,8 @@ def test_probes_are_bounded_and_saved_under_one_name_each() -> None:
             "dnf",
             "files",
             "trust",
+            "boot",
+            "packages",
             "saved",
         )
         assert (0 < probe.timeout_s <= 60) == (probe.kind != "saved")

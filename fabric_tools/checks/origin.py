@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fabric_tools.checks.holds import APT, no_apt
@@ -16,7 +17,7 @@ from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
 #: Paths of NVIDIA's repositories, which a mirror keeps: of DGX OS, and the CUDA network one.
-_DGX_PATH, _CUDA_PATH = "/baseos/", "/compute/cuda/repos/"
+_DGX_PATH, _CUDA_PATH = "/baseos/", re.compile(r"/cuda(?:[/-]|$)")
 #: What the distribution's own archive calls itself; a PPA calls itself otherwise (LP-PPA-...).
 _ARCHIVE = "Ubuntu"
 
@@ -111,8 +112,10 @@ def _on_dgx(
                 actual = f"{p.name} {getattr(p, version_of)} {word} from {found}"
                 return Finding(NODE, Status.FAIL, expected, actual, (at(policy, p.line),))
     for p in mine:
+        best = max((v.priority for v in p.versions if v.version == p.candidate), default=0)
         for version in p.versions:
-            if found := foreign(version.sources):
+            # One that is pinned below can never win; of equal rank the next version may.
+            if version.priority >= best and (found := foreign(version.sources)):
                 actual = f"{found} offers {p.name} {version.version} and does not win"
                 remedy = "take that repository out: on DGX OS only the vendor's belong"
                 line = at(policy, p.line)
@@ -122,7 +125,7 @@ def _on_dgx(
 
 
 def _is_dgx(source: str, releases: AptReleases, mirror: str) -> bool:
-    if _CUDA_PATH in source:
+    if _CUDA_PATH.search(source.partition(" ")[0]):
         return False
     own = _DGX_PATH in source or releases.origins.get(source) == _ARCHIVE
     return own or bool(mirror and source.startswith(f"{mirror}/"))

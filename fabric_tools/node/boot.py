@@ -124,8 +124,8 @@ def _module(release: str, asker: _Asker) -> Tuple[Optional[Dict[str, str]], str]
     found = {}  # type: Dict[str, str]
     for field in _FIELDS:
         told = asker.ask(("modinfo", "-k", release, "-F", field, "nvidia"), at_most_s=5.0)
-        said = as_text(told.stderr).strip().split("\n")[0][:200]
-        if told.status == "failed" and field == "filename" and "not found" in said:
+        said = as_text(told.stderr).strip().split("\n")[-1][:200]
+        if told.status == "failed" and field == "filename" and said.endswith("not found."):
             return None, "not found"
         if told.status != "ok":
             return None, "modinfo: %s %s %s" % (told.status, told.note, said)

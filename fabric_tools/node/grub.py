@@ -46,7 +46,7 @@ def next_kernel(installed: Sequence[str], root: str = "/") -> Choice:
     env = _environment(root)
     entries = _bls(root)
     menu = next((text for text in (read_text(root, name) for name in _CFG) if text), "")
-    if entries or "blscfg" in menu:
+    if "blscfg" in menu or (entries and not menu):
         return _by_bls(entries, env)
     if menu:
         return _by_menu(menu, env)

@@ -1,4 +1,4 @@
-"""`grep -r -H "" /etc/apt/preferences /etc/apt/preferences.d`: apt's pins, line by line.
+"""`grep -r -H ^ /etc/apt/preferences /etc/apt/preferences.d`: apt's pins, line by line.
 
 Evidence: files of a Debian host; apt_preferences(5).
 """

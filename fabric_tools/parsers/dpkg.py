@@ -1,7 +1,7 @@
 """`dpkg -l`, `dpkg-query -W` (also with ``-f``) and `rpm -qa` (also with ``--qf``): packages.
 
-Evidence: real `dpkg -l` rows of four nodes (ii, rc). The forms of `dpkg-query -W` and `rpm -qa`
-follow the manual pages (format unverified).
+Evidence: real `dpkg -l` rows of four nodes (ii, rc); `dpkg-query -W -f` of a Debian 12 host (ii,
+un). The other forms of `dpkg-query -W` and `rpm -qa` follow the manual pages (format unverified).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _KEYS = ("running", "next", "how", "efi", "modprobe", "initramfs", "reboot_requi
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     running: str
     next: str | None
     how: str

@@ -69,6 +69,17 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("ip_link", r"\"ifname\"\s*:|^\d+: [\w.@-]+: <"),
         ("modinfo", r"^filename:[ \t]{1,20}/\S{0,200}nvidia\S{0,60}\.ko"),
         ("dpkg", r"^(?:ii|hi|rc|iU|iF|un) +\S*nvidia"),
+        ("dpkg_kernel", r"^(?:ii|hi) +linux-(?:base|image|headers|modules)"),
+        ("apt_policy", r"^[a-z0-9][a-z0-9+.:-]{1,160}:\n  Installed: "),
+        ("apt_releases", r"^Package files:$"),
+        ("apt_preferences", r"^/etc/apt/preferences[\w./-]{0,200}:"),
+        ("upgrade_simulated", r"^\d{1,6} upgraded, \d{1,6} newly installed, "),
+        ("next_boot", r"\A\s*\{\s*\"running\": "),
+        ("dkms_status", r"^nvidia[\w-]{0,20}(?:/|, )[\d.]+(?:, .{1,200})?"
+                        r": (?:added|built|installed)"),
+        ("mokutil_sb", r"^SecureBoot (?:enabled|disabled)$"),
+        ("mok_enrolled", r"\A\[key 1\]$"),
+        ("dgx_release", r"^/etc/os-release$"),
         ("rpm", r"^[\w+.]{0,40}-?nvidia[\w+.-]{0,80}\.(?:x86_64|aarch64|noarch)$"),
         ("lspci", r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9]"),
         ("dmesg", r"NVRM:|nvidia-nvswitch\d*:|SXid|^\[\s*\d+\.\d+\]"),
@@ -106,6 +117,9 @@ _KINDS = {
     "systemd_detect_virt": "virt",
     "ibstatus": "ibstat",
     "dcb": "dcb_pfc",
+    "dkms": "dkms_status",
+    "mokutil": "mokutil_sb",
+    "apt_hold": "holds",
 }
 
 

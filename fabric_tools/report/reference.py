@@ -58,6 +58,9 @@ _ASKS = {
 def asked_of(probe: Probe) -> str:
     """The command of a probe, or what it reads instead."""
     words = ["INTERFACE" if word == "{}" else word for word in probe.argv]
+    if probe.kind == "packages":
+        cut = words.index("--")
+        words = [*words[:cut], "PACKAGE...", f"(installed: {' '.join(words[cut + 1 :])})"]
     return " ".join(words) or _ASKS.get(probe.kind, probe.says)
 
 

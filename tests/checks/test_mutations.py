@@ -14,6 +14,7 @@ import pytest
 from fabric_tools import judge as judge_module
 from fabric_tools.checks import BY_ID, CHECKS
 from fabric_tools.models import (
+    boot,
     dcgm,
     fabric_ports,
     facts,
@@ -202,6 +203,46 @@ def _slow(tests: rdma.BwTests) -> rdma.BwTests:
     return tests.model_copy(update={"tests": (test,)})
 
 
+def _kernel(**update: Any) -> Change:
+    """The kernel that boots next changed."""
+
+    def change(found: boot.NextBoot) -> boot.NextBoot:
+        first = found.kernels[0].model_copy(update=update)
+        return found.model_copy(update={"kernels": (first, *found.kernels[1:])})
+
+    return change
+
+
+def _unsigned(found: boot.NextBoot) -> boot.NextBoot:
+    module = found.kernels[0].module
+    assert module is not None
+    return _kernel(module=module.model_copy(update={"signer": ""}))(found)
+
+
+def _not_held(name: str) -> Change:
+    """One hold taken away, and no pin stands for it."""
+
+    def change(holds: system.AptHolds) -> system.AptHolds:
+        assert name in holds.lines
+        return holds.model_copy(
+            update={"lines": {k: v for k, v in holds.lines.items() if k != name}}
+        )
+
+    return change
+
+
+def _moves(name: str, old: str | None) -> Change:
+    move = boot.Move(line=1, name=name, old=old, new="9")
+    return _with(moves=(move,))
+
+
+def _other_repository(policy: system.AptPolicy) -> system.AptPolicy:
+    first = policy.packages[0]
+    row = first.versions[0].model_copy(update={"sources": ("https://other.example/deb x/main",)})
+    first = first.model_copy(update={"versions": (row, *first.versions[1:])})
+    return policy.model_copy(update={"packages": (first, *policy.packages[1:])})
+
+
 XID_79 = facts.XidEvent(line=1, xid=79, pci="0000:9a:00", text="GPU has fallen off the bus")
 SXID = facts.SxidEvent(
     line=1, switch="nvidia-nvswitch0", pci="0000:07:00.0", sxid=20034, fatal=True, text=""
@@ -266,6 +307,16 @@ MUTATIONS: dict[str, tuple[type[Fact], Change]] = {
     "driver.supported": (facts.LoadedModule, _with(version="470.256.02")),
     "driver.packages": (system.Packages, _moved),
     "driver.stack_lock": (facts.LoadedModule, _with(version="565.57.02")),
+    "packages.kernel_hold": (system.AptHolds, _not_held("linux-generic")),
+    "packages.driver_hold": (system.AptHolds, _not_held("nvidia-fabricmanager-565")),
+    "packages.kernel_still": (boot.UpgradePlan, _moves("linux-image-9.9.9-9-generic", None)),
+    "packages.driver_still": (boot.UpgradePlan, _moves("nvidia-fabricmanager-565", "1")),
+    "driver.origin": (system.AptPolicy, _other_repository),
+    "boot.kernel": (boot.NextBoot, _kernel(initramfs=None)),
+    "boot.headers": (boot.NextBoot, _kernel(headers=False)),
+    "boot.module": (boot.NextBoot, _kernel(module=None, module_note="not found")),
+    "boot.nouveau": (boot.NextBoot, _with(modprobe=())),
+    "boot.secure_boot": (boot.NextBoot, _unsigned),
     "driver.nvml_agrees": (facts.NvmlInventory, _with(count=7)),
     "cuda.init": (facts.CudaInit, _with(code=802, devices=None)),
     "gpu.count": (facts.GpuRosters, _one_less),

@@ -142,8 +142,8 @@ MAY_BE_MISSING = {
     "nccl_tests", "nccl_debug", "ib_write_bw",
 }  # fmt: skip
 #: Only explains what else was read: why half a board is not taken for a sick one, why ACS cannot be
-#: seen. No verdict passes because of it.
-EXPLAINS = {"virt"}
+#: seen, what is pinned where something is not held. No verdict passes because of it.
+EXPLAINS = {"virt", "apt_preferences"}
 #: Asked only where the node does not have the tool that knows more; one of both must answer.
 INSTEAD = {"timedatectl": "chrony_tracking"}
 
@@ -210,11 +210,12 @@ def _facts(snapshot: Snapshot, probe: str) -> list[object]:
 LISTS = (
     "kernel_journal", "kernel_modules", "lspci", "dpkg", "modinfo", "fabricmanager_log",
     "apt_config", "sysctl", "device_links", "trust_store",
+    "dpkg_kernel", "apt_policy", "apt_preferences",
 )  # fmt: skip
 #: Of these even nothing is an answer (no package, no event), with a warning.
-SHORT = ("dpkg", "fabricmanager_log")
+SHORT = ("dpkg", "fabricmanager_log", "apt_preferences")
 #: The gates of the healthy example, which has nothing of the network.
-PASSIVE = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
+PASSIVE = (Phase.PREFLIGHT, Phase.BASE, Phase.DRIVER, Phase.NVLINK)
 
 
 def _of_base(probe: str) -> bool:

@@ -292,6 +292,28 @@ LSPCI_BRIDGE = """17:01.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch 
 		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
 	Kernel driver in use: pcieport
 """
+
+#: Two files as a Debian host has them, and one in the form of apt_preferences(5).
+APT_PREFERENCES = """/etc/apt/preferences.d/nodejs:Package: nodejs
+/etc/apt/preferences.d/nodejs:Pin: origin deb.nodesource.com
+/etc/apt/preferences.d/nodejs:Pin-Priority: 600
+/etc/apt/preferences.d/nvidia.pref:Explanation: one version
+/etc/apt/preferences.d/nvidia.pref:Package: *nvidia* libcuda1
+/etc/apt/preferences.d/nvidia.pref: cuda-drivers*
+/etc/apt/preferences.d/nvidia.pref:Pin: version 580.173.02*
+/etc/apt/preferences.d/nvidia.pref:Pin-Priority: 1001
+/etc/apt/preferences.d/nvidia.pref:
+/etc/apt/preferences.d/nvidia.pref:# the rest
+/etc/apt/preferences.d/nvidia.pref:Package: *
+/etc/apt/preferences.d/nvidia.pref:Pin: release o=Ubuntu
+/etc/apt/preferences.d/nvidia.pref:Pin-Priority: 500
+"""
+
+RPM_LOCKS = """Last metadata expiration check: 0:10:11 ago on Mon 30 Nov 2026 10:00:00 AM UTC.
+nvidia-driver-3:580.173.02-1.el9.*
+nvidia-fabric-manager-0:580.173.02-1.*
+"""
+
 DNF_DOWN = """==> dnf makecache <==
 Error: Failed to download metadata for repo 'baseos': Cannot download repomd.xml
 ==> exit 1 <==
