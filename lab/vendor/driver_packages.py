@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lab.vendor import units
 from lab.vendor.deb import Deb, Entry
-from lab.vendor.node.driver import PARTS
+from lab.vendor.node.driver import PARTS, UDEV_RULE
 
 LIB = "/usr/lib/x86_64-linux-gnu"
 #: The last branches whose number stands in the names of the driver's parts and of the fabric's.
@@ -157,6 +157,7 @@ class Set:
         yield self._deb(
             name("nvidia-kernel-common"), "Shared files used with the kernel module",
             relations=self._branch("nvidia-kernel-common"),
+            files={UDEV_RULE: Entry(units.UDEV)},
         )  # fmt: skip
         yield self._deb(
             name("libnvidia-compute"), "NVIDIA libcompute package",

@@ -49,28 +49,31 @@ def why_not(version: str) -> str | None:
     return None
 
 
-def _stay(devices: str, pid_file: str) -> NoReturn:
-    """Becomes a daemon that holds its devices open until it is told to end."""
+def _daemon(name: str, devices: str, pid_file: str) -> int:
+    """Leaves a daemon behind that holds its devices open; returns when that is so."""
+    ready, tell = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    if os.fork():
+        os.close(tell)
+        return 0 if os.read(ready, 1) else 1
+    os.setsid()
+    Path("/proc/self/comm").write_text(name[:15])
+    return _stay(devices, Path(pid_file), tell)
+
+
+def _stay(devices: str, pid_file: Path, tell: int) -> NoReturn:
     handles = [os.open(path, os.O_RDWR) for path in sorted(at("/dev").glob(devices))]
-    Path(pid_file).parent.mkdir(parents=True, exist_ok=True)
-    Path(pid_file).write_text(f"{os.getpid()}\n")
+    pid_file.parent.mkdir(parents=True, exist_ok=True)
+    pid_file.write_text(f"{os.getpid()}\n")
     kernel.refresh()
+    os.write(tell, b".")
+    os.close(tell)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     for handle in handles:
         os.close(handle)
-    Path(pid_file).unlink(missing_ok=True)
+    pid_file.unlink(missing_ok=True)
     kernel.refresh()
     raise SystemExit(0)
-
-
-def _daemonize(name: str) -> bool:
-    """True in the daemon, False in the parent once the daemon has been started."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    if os.fork():
-        return False
-    os.setsid()
-    Path("/proc/self/comm").write_text(name[:15])
-    return True
 
 
 def fabric_manager(arguments: list[str]) -> int:
@@ -92,9 +95,8 @@ def fabric_manager(arguments: list[str]) -> int:
     }
     paths.write_json(at("/run/lab/fabric.json"), state)
     _log("INFO", _CONFIGURED)
-    if _daemonize("nv-fabricmanager"):
-        _stay("nvidia-nvswitch*", "/run/nvidia-fabricmanager/nv-fabricmanager.pid")
-    return 0
+    pid_file = "/run/nvidia-fabricmanager/nv-fabricmanager.pid"
+    return _daemon("nv-fabricmanager", "nvidia-nvswitch*", pid_file)
 
 
 def persistenced(arguments: list[str]) -> int:
@@ -108,6 +110,5 @@ def persistenced(arguments: list[str]) -> int:
         text = "nvidia-persistenced failed to initialize. Check syslog for more details."
         print(text, file=sys.stderr)
         return 1
-    if _daemonize("nvidia-persistenced"):
-        _stay("nvidia[0-9c]*", "/run/nvidia-persistenced/nvidia-persistenced.pid")
-    return 0
+    pid_file = "/run/nvidia-persistenced/nvidia-persistenced.pid"
+    return _daemon("nvidia-persistenced", "nvidia[0-9c]*", pid_file)

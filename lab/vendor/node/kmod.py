@@ -6,13 +6,14 @@ What to load is resolved by the real kmod (`modprobe --show-depends`: modules.de
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from . import initramfs, kernel, paths
+from . import driver, initramfs, kernel, paths
 
 KMOD = "/bin/kmod"
 #: Options of modprobe after which it changes nothing; the real program answers them.
@@ -96,7 +97,17 @@ def _insert(name: str, options: list[str], flags: set[str]) -> int:
                 continue
             text = f"ERROR: could not insert '{here}': {refused}"
             return _error("modprobe", text, quiet)
+        if here == "nvidia":
+            _udev()
     return 0
+
+
+def _udev() -> None:
+    """What the vendor's udev rule loads when the driver registers."""
+    rule = paths.at(driver.UDEV_RULE)
+    if rule.exists():
+        for match in re.finditer(r'/sbin/modprobe ([\w-]+)"', rule.read_text(encoding="utf-8")):
+            _insert(match[1], [], {"q", "b"})
 
 
 def _remove(name: str, quiet: bool) -> int:
