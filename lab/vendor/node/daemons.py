@@ -6,6 +6,7 @@ one that is loaded, not the one on disk.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from . import kernel, paths
 from .paths import at
 
 LOG = "/var/log/fabricmanager.log"
+_GPUS = "nvidia[0-9c]*"
 _CONFIGURED = (
     "Successfully configured all the available NVSwitches to route GPU NVLink traffic. NVLink "
     "Peer-to-Peer support will be enabled once the GPUs are successfully registered with the "
@@ -66,14 +68,24 @@ def _stay(devices: str, pid_file: Path, tell: int) -> NoReturn:
     pid_file.parent.mkdir(parents=True, exist_ok=True)
     pid_file.write_text(f"{os.getpid()}\n")
     kernel.refresh()
+    _persistence(devices, True)
     os.write(tell, b".")
     os.close(tell)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     for handle in handles:
         os.close(handle)
     pid_file.unlink(missing_ok=True)
+    _persistence(devices, False)
     kernel.refresh()
     raise SystemExit(0)
+
+
+def _persistence(devices: str, on: bool) -> None:
+    """The mode that nvidia-smi shows lasts as long as the daemon that holds the GPUs."""
+    state = at("/run/lab/modules/nvidia")
+    if devices == _GPUS and state.exists():
+        with paths.locked():
+            paths.write_json(state, json.loads(state.read_text()) | {"persistence": on})
 
 
 def fabric_manager(arguments: list[str]) -> int:
@@ -111,4 +123,4 @@ def persistenced(arguments: list[str]) -> int:
         print(text, file=sys.stderr)
         return 1
     pid_file = "/run/nvidia-persistenced/nvidia-persistenced.pid"
-    return _daemon("nvidia-persistenced", "nvidia[0-9c]*", pid_file)
+    return _daemon("nvidia-persistenced", _GPUS, pid_file)

@@ -103,7 +103,7 @@ def holders(name: str) -> list[int]:
     pattern = dict(_OWNERS).get(name)
     if pattern is None:
         return []
-    processes = (path for path in Path("/proc").glob("[0-9]*"))
+    processes = at("/proc").glob("[0-9]*")
     return sorted(int(path.name) for path in processes if _holds(path, pattern))
 
 
