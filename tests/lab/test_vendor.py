@@ -19,7 +19,18 @@ from fabric_tools.parsers.nvidia_module import parse_loaded_module
 from lab.vendor import BuildError, Repository, build_repository, files, kernel_packages
 from lab.vendor.deb import Deb, Entry, build, members
 from lab.vendor.driver_packages import RELEASES, Release
-from lab.vendor.node import daemons, driver, initramfs, kernel, ko, main, paths, signing, trust
+from lab.vendor.node import (
+    daemons,
+    driver,
+    initramfs,
+    kernel,
+    kmod,
+    ko,
+    main,
+    paths,
+    signing,
+    trust,
+)
 
 RELEASE = "6.1.0-50-amd64"
 VERSION = "580.173.02"
@@ -385,6 +396,22 @@ def test_an_open_device_keeps_the_module(node: Path) -> None:
     handle.unlink()
     handle.symlink_to("/dev/null")
     kernel.unload("nvidia")
+
+
+def test_modprobe_refuses_what_it_does_not_know(
+    node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kmod.modprobe(["-S", "6.1.0", "nvidia"]) == 1
+    assert "unknown option -S" in capsys.readouterr().err
+    assert kmod.modprobe(["--force", "nvidia"]) == 1
+    assert kmod.modprobe([]) == 1
+    assert not kernel.modules()
+
+
+def test_lsmod_shows_the_table(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel.load(module(node))
+    assert kmod.lsmod([]) == 0
+    assert list(parse_kernel_modules(capsys.readouterr().out).lines) == ["nvidia"]
 
 
 # The fabric manager

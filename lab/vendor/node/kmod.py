@@ -22,6 +22,10 @@ _ASKS = ("-n", "--dry-run", "--show", "-D", "--show-depends", "-c", "--showconfi
          "--resolve-alias")  # fmt: skip
 
 
+_ASKS_SHORT = re.compile(r"-[a-zA-Z]*[nDcVhR]")
+_FLAGS = frozenset("rbqvafs")
+
+
 def real(applet: str, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """The distribution's program, which goes by the name it is called."""
     return subprocess.run(
@@ -43,8 +47,8 @@ def _error(applet: str, text: str, quiet: bool = False) -> int:
 
 
 def modprobe(arguments: list[str]) -> int:
-    """The forms that people and roles use; options with a value of their own go to the real one."""
-    if any(argument in _ASKS for argument in arguments):
+    """The forms that people and roles use; an option that is not known here is refused."""
+    if any(argument in _ASKS or _ASKS_SHORT.match(argument) for argument in arguments):
         return _pass_on("modprobe", arguments)
     letters = {"--remove": "r", "--use-blacklist": "b", "--quiet": "q", "--verbose": "v",
                "--all": "a", "--first-time": "f", "--syslog": "s"}  # fmt: skip
@@ -59,6 +63,8 @@ def modprobe(arguments: list[str]) -> int:
             flags.update(argument[1:])
         else:
             names.append(argument)
+    if flags - _FLAGS:
+        return _error("modprobe", f"ERROR: lab: unknown option -{min(flags - _FLAGS)}")
     if not names:
         return _error("modprobe", "FATAL: missing parameters. See -h.")
     quiet = "q" in flags
@@ -172,7 +178,7 @@ def lsmod(_: list[str]) -> int:
 
 
 def coldplug(_: list[str]) -> int:
-    """What a boot loads: nouveau from the initramfs, what fits the devices, modules-load.d."""
+    """What a boot loads: nouveau from the initramfs, then what fits the devices."""
     kernel.refresh()
     release = paths.release()
     image = paths.at(f"/boot/initrd.img-{release}")
@@ -180,12 +186,18 @@ def coldplug(_: list[str]) -> int:
         _insert("nouveau", [], {"q"})
     for alias in _aliases():
         _insert(alias, [], {"b", "q"})
+    return 0
+
+
+def modules_load(_: list[str]) -> int:
+    """`systemd-modules-load`: what modules-load.d names; the real one asks the host's kernel."""
+    code = 0
     for folder in ("/usr/lib/modules-load.d", "/etc/modules-load.d", "/run/modules-load.d"):
         for file in sorted(paths.at(folder).glob("*.conf")):
             for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
                 if line.strip() and line.strip()[0] not in "#;":
-                    _insert(line.strip(), [], {"b"})
-    return 0
+                    code |= _insert(line.strip(), [], {"b"})
+    return code
 
 
 def _aliases() -> list[str]:
