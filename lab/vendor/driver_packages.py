@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 from lab.vendor import units
 from lab.vendor.deb import Deb, Entry
-from lab.vendor.node.driver import PARTS
+from lab.vendor.node.driver import PARTS, UDEV_RULE
 
 LIB = "/usr/lib/x86_64-linux-gnu"
+#: The last branches whose number stands in the names of the driver's parts and of the fabric's.
+LAST_NAMED_DRIVER = 580
+LAST_NAMED_FABRIC = 575
 NVLSM = "2025.10.14-1"
 NVLSM_MIN = "2025.10.12"
 
@@ -42,15 +45,18 @@ class Release:
 
     def driver(self, name: str) -> str:
         """The name of one of the driver's own parts."""
-        return f"{name}-{self.branch}" if self.branch <= 580 else name
+        return f"{name}-{self.branch}" if self.branch <= LAST_NAMED_DRIVER else name
 
     def fabric(self, name: str) -> str:
         """The name of fabric manager, NSCQ, NVSDM or IMEX."""
-        return f"{name}-{self.branch}" if self.branch <= 575 else name
+        return f"{name}-{self.branch}" if self.branch <= LAST_NAMED_FABRIC else name
 
-    def dkms(self, flavour: str) -> str:
-        """nvidia-dkms-580-open, nvidia-dkms-580, nvidia-dkms-open, nvidia-dkms."""
-        return self.driver("nvidia-dkms") + ("-open" if flavour == "open" else "")
+    def kind(self, name: str, flavour: str) -> str:
+        """One of the driver's parts that there is once for each kind of module.
+
+        nvidia-dkms-580-open, nvidia-dkms-580, nvidia-dkms-open, nvidia-dkms.
+        """
+        return self.driver(name) + ("-open" if flavour == "open" else "")
 
 
 #: What is published. 570.86.15 has no pinning package; 620 has no proprietary module.
@@ -107,9 +113,25 @@ class Set:
     def _exact(self, *names: str) -> str:
         return ", ".join(f"{name} (= {self.release.full})" for name in names)
 
-    def _branch(self, base: str) -> dict[str, str]:
-        """A part with the branch in its name keeps those of other branches away."""
-        return _only(base) if self.release.driver(base) != base else {}
+    def _branch(self, base: str, last: int = LAST_NAMED_DRIVER) -> dict[str, str]:
+        """Parts of two branches do not stand beside each other, whichever of them is older.
+
+        ``last``: up to this branch the part carries the branch in its name.
+        """
+        if self.release.branch <= last:
+            return _only(base)
+        older = sorted({one.branch for one in RELEASES if one.branch <= last})
+        names = ", ".join(f"{base}-{branch}" for branch in older)
+        return {"Conflicts": names, "Replaces": names}
+
+    def _flavour(self, base: str, flavour: str) -> dict[str, str]:
+        """Of the two kinds of module of one branch one is installed at a time.
+
+        Branches are kept apart by nvidia-kernel-common: apt resolves no conflict deeper down.
+        """
+        others = [kind for kind in self.release.flavours if kind != flavour]
+        names = ", ".join(self.release.kind(base, kind) for kind in others)
+        return {"Conflicts": names, "Replaces": names}
 
     def all(self) -> Iterator[Deb]:
         """Every package of the release."""
@@ -131,6 +153,11 @@ class Set:
         yield self._deb(
             name("libnvidia-cfg1"), "NVIDIA binary OpenGL/GLX configuration library",
             relations=self._branch("libnvidia-cfg1"),
+        )  # fmt: skip
+        yield self._deb(
+            name("nvidia-kernel-common"), "Shared files used with the kernel module",
+            relations=self._branch("nvidia-kernel-common"),
+            files={UDEV_RULE: Entry(units.UDEV)},
         )  # fmt: skip
         yield self._deb(
             name("libnvidia-compute"), "NVIDIA libcompute package",
@@ -161,19 +188,22 @@ class Set:
 
     def _kernel(self, flavour: str) -> Iterator[Deb]:
         release, suffix = self.release, "-open" if flavour == "open" else ""
-        source, dkms = release.driver("nvidia-kernel-source") + suffix, release.dkms(flavour)
+        source, dkms = (
+            release.kind("nvidia-kernel-source", flavour),
+            release.kind("nvidia-dkms", flavour),
+        )
+        common = release.driver("nvidia-kernel-common")
         folder = f"/usr/src/nvidia-{release.version}"
-        only = {"Provides": "nvidia-kernel-source-any", "Conflicts": "nvidia-kernel-source-any",
-                "Replaces": "nvidia-kernel-source-any"}  # fmt: skip
         yield self._deb(
-            source, "NVIDIA kernel source package", relations=only,
+            source, "NVIDIA kernel source package", self._exact(common),
+            relations=self._flavour("nvidia-kernel-source", flavour),
             files={f"{folder}/dkms.conf": Entry(_dkms_conf(release.version, flavour).encode()),
                    f"{folder}/Kbuild": Entry(b"# stand-in of the lab\n")},
         )  # fmt: skip
         yield self._deb(
             dkms, f"NVIDIA DKMS package{' (open kernel module)' if suffix else ''}",
-            f"{self._exact(source)}, dkms",
-            relations={"Provides": "nvidia-dkms-kernel"},
+            f"{self._exact(common, source)}, dkms",
+            relations=self._flavour("nvidia-dkms", flavour),
             scripts={
                 "postinst": units.DKMS_POSTINST.format(version=release.version),
                 "prerm": units.DKMS_PRERM.format(version=release.version),
@@ -183,13 +213,15 @@ class Set:
     def _metas(self) -> Iterator[Deb]:
         release, name = self.release, self.release.driver
         for flavour in release.flavours:
-            suffix = "-open" if flavour == "open" else ""
-            driver = name("nvidia-driver") + suffix
+            driver = release.kind("nvidia-driver", flavour)
             parts = [name(part) for part in
-                     ("libnvidia-compute", "nvidia-utils", "nvidia-compute-utils")]  # fmt: skip
+                     ("nvidia-kernel-common", "libnvidia-compute", "nvidia-utils",
+                      "nvidia-compute-utils")]  # fmt: skip
             yield self._deb(
-                driver, "NVIDIA driver metapackage", self._exact(release.dkms(flavour), *parts)
-            )
+                driver, "NVIDIA driver metapackage",
+                self._exact(release.kind("nvidia-dkms", flavour), *parts),
+                relations=self._flavour("nvidia-driver", flavour),
+            )  # fmt: skip
             meta = "nvidia-open" if flavour == "open" else "cuda-drivers"
             yield self._deb(name(meta), "NVIDIA driver meta-package", self._exact(driver))
             if name(meta) != meta:
@@ -201,7 +233,7 @@ class Set:
         unit = "/lib/systemd/system/nvidia-fabricmanager.service"
         yield self._deb(
             manager, "NVIDIA Fabric Manager for NVSwitch systems", "python3",
-            relations={} if manager == "nvidia-fabricmanager" else _only("nvidia-fabricmanager"),
+            relations=self._branch("nvidia-fabricmanager", LAST_NAMED_FABRIC),
             files={
                 "/usr/bin/nv-fabricmanager": _launcher("fabricmanager", release.version),
                 "/usr/share/nvidia/nvswitch/fabricmanager.cfg": Entry(units.FABRIC_CONFIG),
@@ -211,14 +243,14 @@ class Set:
         )  # fmt: skip
         names = {part: name(part) for part in ("libnvidia-nscq", "libnvsdm", "nvidia-imex")}
         for part, full in names.items():
-            yield self._deb(full, f"NVIDIA {part}", relations={} if full == part else _only(part))
-        if release.branch <= 575:
+            yield self._deb(full, f"NVIDIA {part}", relations=self._branch(part, LAST_NAMED_FABRIC))
+        if release.branch <= LAST_NAMED_FABRIC:
             meta = f"cuda-drivers-fabricmanager-{release.branch}"
             driver = f"cuda-drivers-{release.branch}"
             yield self._deb(meta, "NVIDIA driver and Fabric Manager", self._exact(manager, driver))
         yield self._deb(
             self.release.driver("nvlink5"), "NVIDIA NVLink 5 meta-package",
-            self._exact(manager, *names.values(), release.dkms("open"))
+            self._exact(manager, *names.values(), release.kind("nvidia-dkms", "open"))
             + f", nvlsm (>= {NVLSM_MIN})",
         )  # fmt: skip
 

@@ -40,15 +40,20 @@ FILES = (
         for path in sorted(NODE.glob("*.py"))
     ),
 )
-#: All of the package kmod; depmod and modinfo stay the real ones.
+#: Of the packages kmod (depmod and modinfo stay the real ones) and systemd: what would ask the
+#: host's kernel to load a module.
 DIVERSIONS = (
     Divert("/sbin/modprobe", "modprobe"),
     Divert("/sbin/insmod", "insmod"),
     Divert("/sbin/rmmod", "rmmod"),
     Divert("/sbin/lsmod", "lsmod"),
     Divert("/bin/lsmod", "lsmod"),
+    Divert("/lib/systemd/systemd-modules-load", "modules-load"),
 )
 #: Packages that these files need in the image.
 NEEDS = ("python3", "kmod", "openssl")
 #: To be run in the node at each start, when /run/lab/node.json is there and before systemd starts.
 AT_BOOT = ("/usr/lib/lab/vendor", "coldplug")
+#: Units to be masked: udev would load modules for the host's devices into the host's kernel.
+MASK = ("systemd-udevd.service", "systemd-udevd-control.socket", "systemd-udevd-kernel.socket",
+        "systemd-udev-trigger.service")  # fmt: skip

@@ -82,6 +82,7 @@ def _modules(release: str, sign: Sign) -> dict[str, Entry]:
     files[f"/lib/modules/{release}/modules.order"] = Entry(order.encode())
     builtin = b"kernel/drivers/nvme/host/nvme.ko\nkernel/fs/xfs/xfs.ko\nkernel/fs/ext4/ext4.ko\n"
     files[f"/lib/modules/{release}/modules.builtin"] = Entry(builtin)
+    files[f"/lib/modules/{release}/modules.builtin.modinfo"] = Entry()
     return files
 
 

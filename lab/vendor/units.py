@@ -39,6 +39,12 @@ ExecStopPost=/bin/rm -rf /run/nvidia-persistenced
 [Install]
 WantedBy=multi-user.target
 """
+#: What udev does when the nvidia driver registers; the stand-in modprobe does it.
+UDEV = b"""\
+ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/sbin/modprobe nvidia-modeset"
+ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/sbin/modprobe nvidia-drm"
+ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/sbin/modprobe nvidia-uvm"
+"""
 #: As dh_dkms writes it: a kernel without headers is skipped with a word, not a failure.
 DKMS_POSTINST = """\
 #!/bin/sh

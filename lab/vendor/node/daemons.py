@@ -6,6 +6,7 @@ one that is loaded, not the one on disk.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from . import kernel, paths
 from .paths import at
 
 LOG = "/var/log/fabricmanager.log"
+_GPUS = "nvidia[0-9c]*"
 _CONFIGURED = (
     "Successfully configured all the available NVSwitches to route GPU NVLink traffic. NVLink "
     "Peer-to-Peer support will be enabled once the GPUs are successfully registered with the "
@@ -49,28 +51,41 @@ def why_not(version: str) -> str | None:
     return None
 
 
-def _stay(devices: str, pid_file: str) -> NoReturn:
-    """Becomes a daemon that holds its devices open until it is told to end."""
+def _daemon(name: str, devices: str, pid_file: str) -> int:
+    """Leaves a daemon behind that holds its devices open; returns when that is so."""
+    ready, tell = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    if os.fork():
+        os.close(tell)
+        return 0 if os.read(ready, 1) else 1
+    os.setsid()
+    Path("/proc/self/comm").write_text(name[:15])
+    return _stay(devices, Path(pid_file), tell)
+
+
+def _stay(devices: str, pid_file: Path, tell: int) -> NoReturn:
     handles = [os.open(path, os.O_RDWR) for path in sorted(at("/dev").glob(devices))]
-    Path(pid_file).parent.mkdir(parents=True, exist_ok=True)
-    Path(pid_file).write_text(f"{os.getpid()}\n")
+    pid_file.parent.mkdir(parents=True, exist_ok=True)
+    pid_file.write_text(f"{os.getpid()}\n")
     kernel.refresh()
+    _persistence(devices, True)
+    os.write(tell, b".")
+    os.close(tell)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     for handle in handles:
         os.close(handle)
-    Path(pid_file).unlink(missing_ok=True)
+    pid_file.unlink(missing_ok=True)
+    _persistence(devices, False)
     kernel.refresh()
     raise SystemExit(0)
 
 
-def _daemonize(name: str) -> bool:
-    """True in the daemon, False in the parent once the daemon has been started."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    if os.fork():
-        return False
-    os.setsid()
-    Path("/proc/self/comm").write_text(name[:15])
-    return True
+def _persistence(devices: str, on: bool) -> None:
+    """The mode that nvidia-smi shows lasts as long as the daemon that holds the GPUs."""
+    state = at("/run/lab/modules/nvidia")
+    if devices == _GPUS and state.exists():
+        with paths.locked():
+            paths.write_json(state, json.loads(state.read_text()) | {"persistence": on})
 
 
 def fabric_manager(arguments: list[str]) -> int:
@@ -92,9 +107,8 @@ def fabric_manager(arguments: list[str]) -> int:
     }
     paths.write_json(at("/run/lab/fabric.json"), state)
     _log("INFO", _CONFIGURED)
-    if _daemonize("nv-fabricmanager"):
-        _stay("nvidia-nvswitch*", "/run/nvidia-fabricmanager/nv-fabricmanager.pid")
-    return 0
+    pid_file = "/run/nvidia-fabricmanager/nv-fabricmanager.pid"
+    return _daemon("nv-fabricmanager", "nvidia-nvswitch*", pid_file)
 
 
 def persistenced(arguments: list[str]) -> int:
@@ -108,6 +122,5 @@ def persistenced(arguments: list[str]) -> int:
         text = "nvidia-persistenced failed to initialize. Check syslog for more details."
         print(text, file=sys.stderr)
         return 1
-    if _daemonize("nvidia-persistenced"):
-        _stay("nvidia[0-9c]*", "/run/nvidia-persistenced/nvidia-persistenced.pid")
-    return 0
+    pid_file = "/run/nvidia-persistenced/nvidia-persistenced.pid"
+    return _daemon("nvidia-persistenced", _GPUS, pid_file)

@@ -41,6 +41,8 @@ PARTS = (
     Part("nvidia-peermem", "NVIDIA GPU memory plug-in",
          needs=("nvidia_p2p_get_pages", "ib_register_client")),
 )  # fmt: skip
+#: nvidia-kernel-common brings it: the other modules are loaded when nvidia is.
+UDEV_RULE = "/lib/udev/rules.d/71-nvidia.rules"
 LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
 
 

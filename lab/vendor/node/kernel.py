@@ -7,6 +7,7 @@ kernel logs for the nvidia module (535 to 580), the kernel's own strings for sig
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -100,15 +101,22 @@ def refresh() -> None:
 def holders(name: str) -> list[int]:
     """Processes that hold a device of this module open."""
     pattern = dict(_OWNERS).get(name)
-    found = []
-    for process in Path("/proc").glob("[0-9]*") if pattern else ():
-        try:
-            links = [os.readlink(fd) for fd in (process / "fd").iterdir()]
-        except OSError:
-            continue  # it ended while it was looked at
-        if pattern and any(pattern.match(link) for link in links):
-            found.append(int(process.name))
-    return sorted(found)
+    if pattern is None:
+        return []
+    processes = at("/proc").glob("[0-9]*")
+    return sorted(int(path.name) for path in processes if _holds(path, pattern))
+
+
+def _holds(process: Path, pattern: re.Pattern[str]) -> bool:
+    try:
+        handles = list((process / "fd").iterdir())
+    except OSError:
+        return False  # it ended while it was looked at
+    for handle in handles:
+        with contextlib.suppress(OSError):  # closed meanwhile, as the handle of this very list
+            if pattern.match(os.readlink(handle)):
+                return True
+    return False
 
 
 def _before_init(name: str, info: dict[str, list[str]], there: dict[str, dict[str, Any]]) -> None:

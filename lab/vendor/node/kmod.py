@@ -6,19 +6,24 @@ What to load is resolved by the real kmod (`modprobe --show-depends`: modules.de
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from . import initramfs, kernel, paths
+from . import driver, initramfs, kernel, paths
 
 KMOD = "/bin/kmod"
 #: Options of modprobe after which it changes nothing; the real program answers them.
 _ASKS = ("-n", "--dry-run", "--show", "-D", "--show-depends", "-c", "--showconfig", "-V", "-h",
          "--version", "--help", "--show-modversions", "--dump-modversions", "-R",
          "--resolve-alias")  # fmt: skip
+
+
+_ASKS_SHORT = re.compile(r"-[a-zA-Z]*[nDcVhR]")
+_FLAGS = frozenset("rbqvafs")
 
 
 def real(applet: str, arguments: list[str]) -> subprocess.CompletedProcess[str]:
@@ -42,8 +47,8 @@ def _error(applet: str, text: str, quiet: bool = False) -> int:
 
 
 def modprobe(arguments: list[str]) -> int:
-    """The forms that people and roles use; options with a value of their own go to the real one."""
-    if any(argument in _ASKS for argument in arguments):
+    """The forms that people and roles use; an option that is not known here is refused."""
+    if any(argument in _ASKS or _ASKS_SHORT.match(argument) for argument in arguments):
         return _pass_on("modprobe", arguments)
     letters = {"--remove": "r", "--use-blacklist": "b", "--quiet": "q", "--verbose": "v",
                "--all": "a", "--first-time": "f", "--syslog": "s"}  # fmt: skip
@@ -58,6 +63,8 @@ def modprobe(arguments: list[str]) -> int:
             flags.update(argument[1:])
         else:
             names.append(argument)
+    if flags - _FLAGS:
+        return _error("modprobe", f"ERROR: lab: unknown option -{min(flags - _FLAGS)}")
     if not names:
         return _error("modprobe", "FATAL: missing parameters. See -h.")
     quiet = "q" in flags
@@ -96,7 +103,17 @@ def _insert(name: str, options: list[str], flags: set[str]) -> int:
                 continue
             text = f"ERROR: could not insert '{here}': {refused}"
             return _error("modprobe", text, quiet)
+        if here == "nvidia":
+            _udev()
     return 0
+
+
+def _udev() -> None:
+    """What the vendor's udev rule loads when the driver registers."""
+    rule = paths.at(driver.UDEV_RULE)
+    if rule.exists():
+        for match in re.finditer(r'/sbin/modprobe ([\w-]+)"', rule.read_text(encoding="utf-8")):
+            _insert(match[1], [], {"q", "b"})
 
 
 def _remove(name: str, quiet: bool) -> int:
@@ -161,7 +178,7 @@ def lsmod(_: list[str]) -> int:
 
 
 def coldplug(_: list[str]) -> int:
-    """What a boot loads: nouveau from the initramfs, what fits the devices, modules-load.d."""
+    """What a boot loads: nouveau from the initramfs, then what fits the devices."""
     kernel.refresh()
     release = paths.release()
     image = paths.at(f"/boot/initrd.img-{release}")
@@ -169,12 +186,18 @@ def coldplug(_: list[str]) -> int:
         _insert("nouveau", [], {"q"})
     for alias in _aliases():
         _insert(alias, [], {"b", "q"})
+    return 0
+
+
+def modules_load(_: list[str]) -> int:
+    """`systemd-modules-load`: what modules-load.d names; the real one asks the host's kernel."""
+    code = 0
     for folder in ("/usr/lib/modules-load.d", "/etc/modules-load.d", "/run/modules-load.d"):
         for file in sorted(paths.at(folder).glob("*.conf")):
             for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
                 if line.strip() and line.strip()[0] not in "#;":
-                    _insert(line.strip(), [], {"b"})
-    return 0
+                    code |= _insert(line.strip(), [], {"b"})
+    return code
 
 
 def _aliases() -> list[str]:

@@ -15,6 +15,7 @@ TOOLS = {
     "lsmod": kmod.lsmod,
     "mkinitramfs": initramfs.make,
     "modprobe": kmod.modprobe,
+    "modules-load": kmod.modules_load,
     "persistenced": daemons.persistenced,
     "rmmod": kmod.rmmod,
     "sign-file": signing.sign_file,
