@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fabric_tools.ledger import create_keys
 from fabric_tools.models.snapshot import HostIdentity, Snapshot, Source
-from tests.cases_runner import ROOT
+from tests.cases_runner import MORE, ROOT
 from tests.checks.whole import SITE, whole_node
 
 MACHINE = "0123456789abcdef0123456789abcdef"
@@ -81,6 +81,7 @@ class Site:
             "ansible_become": False,
             "ansible_python_interpreter": sys.executable,
             "fabric_host": SITE.model_dump(mode="json"),
+            "fabric_stacks_dir": str(MORE / "stacks"),
         }
 
     def play(

@@ -42,7 +42,7 @@ def test_driver_playbook_stops_before_its_role(site: Site) -> None:
     done = site.with_key().play(ROOT / "playbooks/20-driver.yml")
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"{NEVER} --limit node`" in done.stdout
-    assert "TASK [Look at the system]" not in done.stdout
+    assert "TASK [Read what the system is]" not in done.stdout
     gates = done.stdout.partition("GATES ***")[2]
     assert "node  driver entry: CLOSED (exit 3)" in gates
     assert not list(site.ledger.glob("*.jsonl")), "an entry gate writes nothing"

@@ -226,9 +226,24 @@ def _inputs(case: Case, host: HostReport, *, own: bool) -> Inputs:
     info = BY_ID[case.phase]
     if own and not info.active:
         playbook = case.playbooks / info.playbook
-        words = set(re.findall(r"[a-z0-9_]+", playbook.read_text(encoding="utf-8")))
-        roles = case.playbooks / "roles"
-        named = sorted(path for path in roles.iterdir() if path.is_dir() and path.name in words)
-        more = {f"role.{path.name}": files_sha256(path) for path in named}
+        more = {f"role.{path.name}": files_sha256(path) for path in _roles(playbook)}
         more["playbook"] = digest(playbook.read_bytes())
+<<<<<<< HEAD
     return inputs_of(case.site, case.platforms.get(host.platform.id), case.lock, more=more)
+=======
+    return inputs_of(case.site, case.platforms.get(host.platform.id), more=more)
+
+
+def _roles(playbook: Path) -> list[Path]:
+    """The folders of the roles whose names stand in a playbook, and in those roles in turn."""
+    folder = playbook.parent / "roles"
+    known = {path.name: path for path in folder.iterdir() if path.is_dir()}
+    found: dict[str, Path] = {}
+    todo = [playbook]
+    while todo:
+        words = set(re.findall(r"[a-z0-9_]+", todo.pop().read_text(encoding="utf-8")))
+        for name in sorted(words & known.keys() - found.keys()):
+            found[name] = known[name]
+            todo += [path for path in known[name].rglob("*.yml") if path.is_file()]
+    return [found[name] for name in sorted(found)]
+>>>>>>> h4-gate
