@@ -228,10 +228,7 @@ def _inputs(case: Case, host: HostReport, *, own: bool) -> Inputs:
         playbook = case.playbooks / info.playbook
         more = {f"role.{path.name}": files_sha256(path) for path in _roles(playbook)}
         more["playbook"] = digest(playbook.read_bytes())
-<<<<<<< HEAD
     return inputs_of(case.site, case.platforms.get(host.platform.id), case.lock, more=more)
-=======
-    return inputs_of(case.site, case.platforms.get(host.platform.id), more=more)
 
 
 def _roles(playbook: Path) -> list[Path]:
@@ -246,4 +243,3 @@ def _roles(playbook: Path) -> list[Path]:
             found[name] = known[name]
             todo += [path for path in known[name].rglob("*.yml") if path.is_file()]
     return [found[name] for name in sorted(found)]
->>>>>>> h4-gate
