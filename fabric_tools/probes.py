@@ -17,8 +17,10 @@ class Probe(NamedTuple):
     ``kind``: ``command`` runs ``argv``; ``file`` reads the file ``argv[0]``; ``nvml`` and ``cuda``
     ask the library in a child process; ``infiniband`` reads what ``/sys/class/infiniband`` says of
     every RDMA device; ``netdev`` runs ``argv`` once for the network interface of every RDMA device,
-    put in the place of ``{}``. ``saved`` is never asked by the collector: it is evidence of a test
-    under load, of a fault, or of a form that only people save.
+    put in the place of ``{}``; ``apt`` and ``dnf`` ask which package sources answer; ``files``
+    reads the small files that the patterns in ``argv`` name; ``trust`` reads the system's
+    certificates. ``saved`` is never asked by the collector: it is evidence of a test under load, of
+    a fault, or of a form that only people save.
 
     ``timeout_s`` and ``max_bytes`` bound it (stdout; stderr is bounded by the collector).
     ``accept_rc`` lists the exit statuses that mean "the answer is whole". ``files`` are the names
@@ -197,6 +199,80 @@ PROBES: Tuple[Probe, ...] = (
         "lldp", "command", ("lldpcli", "show", "neighbors", "-f", "json0"), 10.0, 4 * MIB,
         "which switch port every interface is cabled to",
         files=("lldp.json", "lldp.txt"), root=True,
+    ),
+    # What the operating system is set to: package sources, time, proxy, limits, disks.
+    Probe(
+        "apt_sources", "apt", ("apt-get", "update"), 60.0, MIB,
+        "whether every configured package source answers and is signed (in a folder of its own)",
+        files=("apt_sources.txt",), root=True,
+    ),
+    Probe(
+        "dnf_makecache", "dnf", ("dnf", "-q", "makecache"), 60.0, MIB,
+        "the same on RHEL",
+        files=("dnf_makecache.txt",), root=True,
+    ),
+    Probe(
+        "chrony_tracking", "command", ("chronyc", "-c", "-n", "tracking"), 10.0, MIB,
+        "how far the clock is off, as chrony knows it",
+        files=("chrony_tracking.txt",),
+    ),
+    Probe(
+        "timedatectl", "command", ("timedatectl", "show"), 10.0, MIB,
+        "whether the kernel's clock is synchronised",
+        files=("timedatectl.txt",),
+    ),
+    Probe(
+        "environment", "file", ("/etc/environment",), 5.0, MIB,
+        "the proxy that every session is given",
+        files=("environment.txt",),
+    ),
+    Probe(
+        "apt_config", "command", ("apt-config", "dump"), 10.0, MIB,
+        "apt's settings: proxy, unattended upgrades",
+        files=("apt_config.txt",),
+    ),
+    Probe(
+        "sysctl", "command", ("sysctl", "-a"), 10.0, 4 * MIB,
+        "the kernel's settings",
+        accept_rc=(0, 1, 255), files=("sysctl.txt",), root=True,
+    ),
+    Probe(
+        "limits", "files", ("/etc/security/limits.conf", "/etc/security/limits.d/*.conf"), 5.0, MIB,
+        "limits of login sessions: locked memory, open files",
+        files=("limits.json",),
+    ),
+    Probe(
+        "findmnt", "command", ("findmnt", "-J", "-b", "-o", "TARGET,SOURCE,FSTYPE,OPTIONS"),
+        10.0, 4 * MIB,
+        "what is mounted now",
+        files=("findmnt.json",),
+    ),
+    Probe(
+        "fstab", "command",
+        ("findmnt", "--fstab", "-e", "-J", "-o", "TARGET,SOURCE,FSTYPE,OPTIONS"), 10.0, MIB,
+        "what is mounted at boot",
+        accept_rc=(0, 1), files=("fstab.json",),
+    ),
+    Probe(
+        "mdstat", "file", ("/proc/mdstat",), 5.0, MIB,
+        "software RAID",
+        files=("mdstat.txt",),
+    ),
+    Probe(
+        "device_links", "command",
+        ("find", "/dev/disk/by-id", "/dev/md", "-type", "l", "-printf", "%p %l\\n"), 10.0, 4 * MIB,
+        "stable names of disks and arrays",
+        accept_rc=(0, 1), files=("device_links.txt",),
+    ),
+    Probe(
+        "ip_addr", "command", ("ip", "-j", "addr", "show"), 10.0, 4 * MIB,
+        "the node's own addresses",
+        files=("ip_addr.json",),
+    ),
+    Probe(
+        "trust_store", "trust", (), 10.0, 4 * MIB,
+        "which certificate authorities the system trusts (SHA-256)",
+        files=("trust_store.txt",),
     ),
     Probe(
         "nvidia_smi", "saved", ("nvidia-smi",), 0.0, MIB,

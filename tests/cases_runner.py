@@ -115,8 +115,14 @@ def site_of(case: dict[str, Any]) -> HostVars:
     """What the inventory declares; the platform of the healthy node where it names none."""
     site = case.get("site") or {}
     if isinstance(site, str):
-        site = yaml.safe_load((MORE / site).read_text())
+        site = load_site(site)
     return HostVars.model_validate({"platform": "dgx-h100", **site})
+
+
+def load_site(name: str) -> dict[str, Any]:
+    """What an inventory declares, by the name of its file in tests/fixtures/more."""
+    found: dict[str, Any] = yaml.safe_load((MORE / name).read_text())
+    return found
 
 
 def _replace_nth(text: str, old: str, new: str, nth: int) -> str:

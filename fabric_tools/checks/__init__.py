@@ -7,6 +7,7 @@ no declared check is left out and that each has a passing and a failing recorded
 from __future__ import annotations
 
 from fabric_tools.checks import (
+    clock,
     cuda,
     driver,
     fabric,
@@ -24,16 +25,25 @@ from fabric_tools.checks import (
     nvlink,
     packages,
     pci,
+    proxy,
     roce,
     roce_links,
     roce_load,
     roce_qos,
+    settings,
+    sources,
+    storage,
 )
 from fabric_tools.checks.registry import Check
 from fabric_tools.phases import Phase
 
 CHECKS: tuple[Check, ...] = (
     *host.CHECKS,
+    *sources.CHECKS,
+    *clock.CHECKS,
+    *proxy.CHECKS,
+    *settings.CHECKS,
+    *storage.CHECKS,
     *pci.CHECKS,
     *driver.CHECKS,
     *packages.CHECKS,

@@ -19,6 +19,7 @@ _FILES = (
     "node/nvml.py",
     "node/cuda.py",
     "node/rdma.py",
+    "node/osstate.py",
     "node/redact.py",
     "node/main.py",
 )

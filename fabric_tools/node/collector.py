@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from fabric_tools import __version__
-from fabric_tools.node import rdma
+from fabric_tools.node import osstate, rdma
 from fabric_tools.node.nvml import EXIT_ABSENT, EXIT_DENIED
 from fabric_tools.node.processes import sweep
 from fabric_tools.node.run import (
@@ -31,6 +31,14 @@ WORKERS = 4
 
 #: The rest comes from people's folders.
 COLLECTED = tuple(probe for probe in PROBES if probe.kind != "saved")
+
+#: Kinds of the operating system's state.
+_STATE = {
+    "apt": osstate.ask_apt,
+    "dnf": osstate.ask_dnf,
+    "files": osstate.read_files,
+    "trust": osstate.read_trust,
+}
 
 Progress = Callable[[int, int, str], None]
 
@@ -96,6 +104,8 @@ def _ask(
         return outcome_json((rdma.ROOT,), rdma.read_infiniband(probe, stop))
     if probe.kind == "netdev":
         return outcome_json(probe.argv, rdma.ask_interfaces(probe, stop))
+    if probe.kind in _STATE:
+        return outcome_json(probe.argv, _STATE[probe.kind](probe, stop))
     outcome = run_bounded(probe.argv, seconds, size, probe.accept_rc, stop=stop)
     return outcome_json(probe.argv, outcome)
 

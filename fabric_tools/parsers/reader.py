@@ -21,7 +21,8 @@ F = TypeVar("F", bound=Fact)
 class Missing:
     """A fact that could not be had. ``recorded``: at least one of its probes was asked.
 
-    ``answered`` is False where the probe itself did not end well (hung, refused, cut, failed).
+    ``answered`` is False where the probe itself did not end well (hung, refused, cut, failed), and
+    ``absent`` is True where that was because the node has no such tool or file.
     """
 
     probe: str
@@ -29,6 +30,7 @@ class Missing:
     recorded: bool
     line: int = 0
     answered: bool = True
+    absent: bool = False
 
 
 #: Facts of which only the best source is used, though several may have been recorded.
@@ -137,7 +139,8 @@ class Facts:
                 return said
         if not _whole(source.probe, result):
             why = describe(source.probe, result)
-            return Missing(source.probe, why, recorded=True, answered=False)
+            absent = result.status is ProbeStatus.ABSENT
+            return Missing(source.probe, why, recorded=True, answered=False, absent=absent)
         try:
             fact = self._parsed(source, result.stdout)
             fact = source.convert(fact) if source.convert else fact

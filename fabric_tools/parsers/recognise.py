@@ -67,6 +67,12 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("dmesg", r"NVRM:|nvidia-nvswitch\d*:|SXid|^\[\s*\d+\.\d+\]"),
         ("cuda_error", r"\bCUDA(?:_ERROR| error|.{0,80}\bError 8\d\d)|system not yet initialized"),
         ("os_release", r"^VERSION_ID="),
+        ("apt_sources", r"^==> apt-get update "),
+        ("apt_config", r"^APT::Architecture \""),
+        ("timedatectl", r"^NTPSynchronized="),
+        ("mdstat", r"^Personalities :"),
+        ("chrony_tracking", r"\A[0-9A-F]{8},[^,\n]{0,255},\d{1,2},\d+\.\d+,"),
+        ("sysctl", r"^kernel\.ostype = "),
         ("kernel_modules", r"^nvidia \d+ \d+ \S+ (?:Live|Loading)"),
         ("virt", r"\A(?:none|kvm|qemu|vmware|microsoft|xen|amazon|oracle|google)\s*\Z"),
     )

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fabric_tools.models import dcgm, fabric_ports, facts, nccl_texts, network, rdma, smi, system
+from fabric_tools.models import (
+    dcgm,
+    fabric_ports,
+    facts,
+    nccl_texts,
+    network,
+    os_state,
+    rdma,
+    smi,
+    storage,
+    system,
+)
 from fabric_tools.models.base import Fact
 from fabric_tools.parsers import (
+    apt_update,
+    clock,
     cuda_init,
     dpkg,
     fabricmanager,
@@ -19,7 +32,9 @@ from fabric_tools.parsers import (
     kernel_modules,
     lldp,
     lspci,
+    mdadm,
     modinfo,
+    mounts,
     nvidia_module,
     nvlink,
     nvlink_errors,
@@ -27,6 +42,7 @@ from fabric_tools.parsers import (
     port_qos,
     ports,
     roster,
+    settings,
     smi_answer,
     smi_fabric,
     smi_query,
@@ -163,6 +179,20 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     network.IpLinks: (Source("ip_link", ip_link.parse_ip_link),),
     network.LldpNeighbours: (Source("lldp", lldp.parse_lldp),),
     rdma.BwTests: (Source("ib_write_bw", ib_write_bw.parse_ib_write_bw),),
+    os_state.AptUpdate: (Source("apt_sources", apt_update.parse_apt_update),),
+    os_state.DnfRepos: (Source("dnf_makecache", apt_update.parse_dnf_makecache),),
+    os_state.ClockTracking: (Source("chrony_tracking", clock.parse_chrony_tracking),),
+    os_state.TimeState: (Source("timedatectl", clock.parse_timedatectl),),
+    os_state.Environment: (Source("environment", settings.parse_environment),),
+    os_state.AptConfig: (Source("apt_config", settings.parse_apt_config),),
+    os_state.Sysctls: (Source("sysctl", settings.parse_sysctl),),
+    os_state.Limits: (Source("limits", settings.parse_limits),),
+    os_state.TrustStore: (Source("trust_store", settings.parse_trust_store),),
+    os_state.Mounts: (Source("findmnt", mounts.parse_findmnt),),
+    os_state.Fstab: (Source("fstab", mounts.parse_fstab),),
+    os_state.DeviceLinks: (Source("device_links", mounts.parse_device_links),),
+    os_state.Addresses: (Source("ip_addr", ip_link.parse_ip_link, mounts.addresses_of_links),),
+    storage.MdArrays: (Source("mdstat", mdadm.parse_mdadm),),
     # A file of either name may hold a table of nccl-tests, NCCL's log, or both.
     nccl_texts.NodeNcclTests: _nccl(nccl.node_tests),
     nccl_texts.ClusterNcclTests: _nccl(nccl.cluster_tests),

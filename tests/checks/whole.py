@@ -9,13 +9,26 @@ from fabric_tools.judge import Reading, judge
 from fabric_tools.models.report import Decision
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.phases import Phase
-from tests.cases_runner import CASES, CORPUS, ROOT, load, other_node, question, site_of, snapshot_of
+from tests.cases_runner import (
+    CASES,
+    CORPUS,
+    MORE,
+    ROOT,
+    load,
+    load_site,
+    other_node,
+    question,
+    site_of,
+    snapshot_of,
+)
 
 JUDGED = tuple(phase for phase in Phase if for_phase(phase))
 
 
-#: What the inventory declares of it.
-SITE = site_of({"site": "roce-rails8.yaml"})
+#: What the inventory declares of it: its rails, and everything of the site.
+SITE = site_of(
+    {"site": {**load_site("roce-rails8.yaml"), **load_site("site.yaml")}},
+)
 
 
 def whole_node(folder: Path) -> Snapshot:
@@ -37,12 +50,19 @@ def whole_node(folder: Path) -> Snapshot:
     )
     one = (ROOT / "tests" / "fixtures" / "more" / "ib_write_bw_400g.txt").read_text()
     more = {
+        **_site(),
         "nccl_tests": inside,
         "nccl_debug": across,
         "ib_write_bw": "".join(one.replace("mlx5_5", f"mlx5_{rail}") for rail in range(8)),
     }
     texts = {name: ProbeResult(status=ProbeStatus.OK, stdout=text) for name, text in more.items()}
     return found.model_copy(update={"probes": {**found.probes, **texts}})
+
+
+def _site() -> dict[str, str]:
+    """Its proxy and mirror, as in tests/fixtures/more/site."""
+    names = ("environment", "apt_config", "apt_sources")
+    return {name: (MORE / "site" / f"{name}.txt").read_text() for name in names}
 
 
 def _read(name: str) -> str:
