@@ -9,7 +9,10 @@ import pytest
 from fabric_tools.ansible.node_base import array_plan, mount_unit, node_settings, too_low
 from fabric_tools.errors import UsageError
 
-HOST = {"schema_version": 1, "profile": {"proxy": "http://proxy.example:3128", "no_proxy": ["mirror.example", ".example"]}}
+HOST = {
+    "schema_version": 1,
+    "profile": {"proxy": "http://proxy.example:3128", "no_proxy": ["mirror.example", ".example"]},
+}
 
 
 def drive(path: str, serial: str, **more: object) -> dict[str, object]:
@@ -33,7 +36,12 @@ def test_what_bypasses_the_proxy() -> None:
 
 def test_no_proxy_no_bypass() -> None:
     found = node_settings({"schema_version": 1}, ["10.0.0.5"])
-    assert (found["proxy"], found["no_proxy"], found["ca"], found["mirror"]) == ("", [], False, False)
+    assert (found["proxy"], found["no_proxy"], found["ca"], found["mirror"]) == (
+        "",
+        [],
+        False,
+        False,
+    )
 
 
 def test_a_wrong_declaration_is_one_line() -> None:
@@ -97,7 +105,11 @@ def test_drives_that_are_not_there() -> None:
 
 @pytest.mark.parametrize(
     ("place", "unit"),
-    [("/var/lib/fabric", "var-lib-fabric.mount"), ("/", "-.mount"), ("/srv/a-b", r"srv-a\x2db.mount")],
+    [
+        ("/var/lib/fabric", "var-lib-fabric.mount"),
+        ("/", "-.mount"),
+        ("/srv/a-b", r"srv-a\x2db.mount"),
+    ],
 )
 def test_mount_unit(place: str, unit: str) -> None:
     assert mount_unit(place) == unit
