@@ -1,0 +1,115 @@
+"""What the role node_base computes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fabric_tools.ansible.node_base import array_plan, mount_unit, node_settings, too_low
+from fabric_tools.errors import UsageError
+
+HOST = {
+    "schema_version": 1,
+    "profile": {"proxy": "http://proxy.example:3128", "no_proxy": ["mirror.example", ".example"]},
+}
+
+
+def drive(path: str, serial: str, **more: object) -> dict[str, object]:
+    plain = {"name": path[5:], "kname": path[5:], "path": path, "type": "disk", "size": 10**12,
+             "serial": serial, "fstype": None, "pttype": None, "mountpoints": [None]}  # fmt: skip
+    return plain | more
+
+
+def plan(*drives: dict[str, object], **declared: object) -> dict[str, object]:
+    links = [str(one["path"]) for one in drives]
+    devices = [f"/dev/disk/by-id/{one['serial']}" for one in drives]
+    return array_plan({"devices": devices} | declared, json.dumps({"blockdevices": drives}), links)
+
+
+def test_what_bypasses_the_proxy() -> None:
+    found = node_settings(HOST, ["10.0.0.5"])
+    assert found["no_proxy"][:3] == ["localhost", "127.0.0.1", "10.0.0.5"]
+    assert {"mirror.example", ".example", ".svc", "10.42.0.0/16"} <= set(found["no_proxy"])
+    assert found["direct_hosts"] == ["localhost", "127.0.0.1", "10.0.0.5", "mirror.example"]
+
+
+def test_no_proxy_no_bypass() -> None:
+    found = node_settings({"schema_version": 1}, ["10.0.0.5"])
+    assert (found["proxy"], found["no_proxy"], found["ca"], found["mirror"]) == (
+        "",
+        [],
+        False,
+        False,
+    )
+
+
+def test_a_wrong_declaration_is_one_line() -> None:
+    with pytest.raises(UsageError, match="profile.fabric"):
+        node_settings({"profile": {"fabric": "token ring"}}, [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "low"), [(["8192"], False), (["128"], True), ([], False), (["max"], False)]
+)
+def test_too_low(lines: list[str], low: bool) -> None:
+    assert too_low(lines, {"fs.inotify.max_user_instances": 8192}) is low
+
+
+def test_new_drives_make_an_array() -> None:
+    found = plan(drive("/dev/nvme1n1", "A"), drive("/dev/nvme2n1", "B"))
+    assert found["refusal"] == "" and found["wipe"] == []
+    assert found["create"][:4] == ["mdadm", "--create", "/dev/md/fabric", "--run"]
+    assert found["create"][-2:] == ["/dev/nvme1n1", "/dev/nvme2n1"]
+    assert found["unit"] == "var-lib-fabric.mount"
+
+
+def test_an_array_that_stands_is_left_alone() -> None:
+    child = {"path": "/dev/md127", "type": "raid0", "mountpoints": ["/var/lib/fabric"]}
+    found = plan(drive("/dev/nvme1n1", "A", fstype="linux_raid_member", children=[child]))
+    assert found["refusal"] == "" and found["create"] == [] and found["wipe"] == []
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        {"fstype": "ext4"},
+        {"pttype": "gpt"},
+        {"children": [{"path": "/dev/nvme1n1p1", "type": "part", "mountpoints": [None]}]},
+        {"fstype": "linux_raid_member", "children": [{"path": "/dev/md5", "type": "raid1"}]},
+    ],
+)
+def test_data_needs_its_own_consent(holds: dict[str, object]) -> None:
+    full, empty = drive("/dev/nvme1n1", "A", **holds), drive("/dev/nvme2n1", "B")
+    for consent in ([], ["B"]):
+        found = plan(full, empty, wipe_consent=consent)
+        assert "/dev/nvme1n1 (serial A)" in str(found["refusal"])
+        assert found["create"] == [] and found["wipe"] == []
+    found = plan(full, empty, wipe_consent=["A"])
+    assert found["refusal"] == "" and found["wipe"] == ["/dev/nvme1n1"]
+
+
+def test_a_mounted_drive_is_never_cleared() -> None:
+    found = plan(drive("/dev/nvme0n1", "A", mountpoints=["/"]), wipe_consent=["A"])
+    assert "mounted on /" in str(found["refusal"])
+
+
+def test_drives_that_are_not_there() -> None:
+    here = {"blockdevices": [drive("/dev/nvme0n1", "A")]}
+    declared = {"devices": ["/dev/disk/by-id/a", "/dev/disk/by-id/b"]}
+    found = array_plan(declared, json.dumps(here), ["/dev/nvme0n1", "/dev/disk/by-id/b"])
+    assert found["refusal"] == "no such drive: /dev/disk/by-id/b"
+    twice = array_plan(declared, json.dumps(here), ["/dev/nvme0n1", "/dev/nvme0n1"])
+    assert "lead to one drive" in str(twice["refusal"])
+
+
+@pytest.mark.parametrize(
+    ("place", "unit"),
+    [
+        ("/var/lib/fabric", "var-lib-fabric.mount"),
+        ("/", "-.mount"),
+        ("/srv/a-b", r"srv-a\x2db.mount"),
+    ],
+)
+def test_mount_unit(place: str, unit: str) -> None:
+    assert mount_unit(place) == unit
