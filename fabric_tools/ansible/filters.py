@@ -26,7 +26,9 @@ def dgx_release(text: str) -> str:
 
     An upgrade over the network adds DGX_OTA_VERSION, which then counts; the last one stands.
     """
-    found = re.findall(r'^DGX_(SWBUILD|OTA)_VERSION="?([0-9][0-9.]*)"?\s*$', text, re.MULTILINE)
+    found: list[tuple[str, str]] = re.findall(
+        r'^DGX_(SWBUILD|OTA)_VERSION="?([0-9][0-9.]*)"?\s*$', text, re.MULTILINE
+    )
     ota = [version for kind, version in found if kind == "OTA"]
     if text.strip() and not found:
         raise ParseError("dgx_release", 0, "no DGX_SWBUILD_VERSION")

@@ -108,7 +108,7 @@ def resolve(
 
 def _fits(package: Mapping[str, Any], full: str) -> bool:
     if package["version"] is not None:
-        return upstream(full) == package["version"]
+        return upstream(full) == str(package["version"])
     least = package.get("version_min")
     return least is None or _numbers(upstream(full)) >= _numbers(str(least))
 
