@@ -111,9 +111,10 @@ def test_apt_and_dnf_have_the_same_topics(role: Path) -> None:
 def rendered(template: str, **values: Any) -> str:
     """A template of nvidia_driver, where a name that is not defined is an error."""
     folder = ROOT / "roles/nvidia_driver/templates"
-    environment = jinja2.Environment(  # noqa: S701 - settings of programs, no HTML
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined,
-        trim_blocks=True, keep_trailing_newline=True, autoescape=False,
+        trim_blocks=True, keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - settings of programs, no HTML
     )  # fmt: skip
     return environment.get_template(template).render(ansible_managed="Ansible managed", **values)
 
