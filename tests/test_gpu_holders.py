@@ -55,8 +55,10 @@ def test_open_and_mapped_files_count_also_those_of_containers(
 
 
 def test_the_unit_is_the_innermost_one(module: ModuleType) -> None:
-    v1 = "12:cpu:/\n1:name=systemd:/system.slice/nvidia-persistenced.service\n"
+    v1 = "12:cpu:/init.scope\n1:name=systemd:/system.slice/nvidia-persistenced.service\n0::/\n"
     assert module.unit_of(v1) == "nvidia-persistenced.service"
+    other = "9:name=systemd:/../../init.scope\n8:pids:/\n0::/system.slice/nvidia-dcgm.service\n"
+    assert module.unit_of(other) == "nvidia-dcgm.service"
     nested = "0::/user.slice/user@0.service/app.slice/job.service/inner\n"
     assert module.unit_of(nested) == "job.service"
     assert module.unit_of("0::/\n") == ""

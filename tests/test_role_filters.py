@@ -145,16 +145,19 @@ def test_rows_of_dnf_that_would_move_are_told() -> None:
     ]
 
 
-def test_packages_of_other_branches_go_and_libraries_are_left_to_apt() -> None:
-    have = dict.fromkeys(
-        ["nvidia-open-570", "nvidia-fabricmanager-570", "nvidia-driver-pinning-580.126.09",
-         "libnvidia-compute-570", "nvidia-fabricmanager", "nvidia-open-580",
-         "nvidia-container-toolkit"],
-        "1",
-    )  # fmt: skip
+def test_packages_of_other_branches_go_and_those_of_the_same_name_are_upgraded() -> None:
+    have = {
+        "nvidia-open-570": "570.172.08-1",
+        "libnvidia-compute-570": "570.172.08-1",
+        "nvidia-driver-pinning-580.126.09": "580.126.09-1",
+        "nvidia-fabricmanager": "570.172.08-1",
+        "libnvidia-cfg1-580": "580.126.09-1",
+        "nvidia-container-toolkit": "1.20.0-1",
+        "vim": "570.1-1",
+    }
     wanted = ["nvidia-open-580", "nvidia-fabricmanager", "nvidia-driver-pinning-580.173.02"]
-    assert versions.other_branches(have, wanted) == [
-        "nvidia-driver-pinning-580.126.09", "nvidia-fabricmanager-570", "nvidia-open-570"
+    assert versions.other_branches(have, wanted, "580.173.02", ["*nvidia*"]) == [
+        "libnvidia-compute-570", "nvidia-driver-pinning-580.126.09", "nvidia-open-570"
     ]  # fmt: skip
 
 

@@ -23,13 +23,8 @@ KERNEL_GLOBS = (
 
 _MOVES = re.compile(r"^(Inst|Remv) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?")
 
-#: Packages that name the whole driver of one branch or version. Those of another than the wanted
-#: one are removed: they would pull their own branch in again.
-_FAMILY = re.compile(
-    r"^(?:nvidia-open|cuda-drivers|cuda-drivers-fabricmanager|nvidia-driver-pinning|"
-    r"nvidia-fabricmanager|libnvidia-nscq|nvlink5|libnvsdm|nvidia-imex)"
-    r"(?:-\d{3}(?:\.\d+)*)?$"
-)
+#: A version of the driver, and not of a tool that NVIDIA versions apart (container toolkit, nvlsm).
+_DRIVER_VERSION = re.compile(r"^(\d{3})\.\d+(?:\.\d+)?$")
 
 #: Packages of DGX OS that have the driver's version (NVIDIA/deepops roles/nvidia-dgx).
 _DGX_DRIVER = re.compile(
@@ -137,10 +132,22 @@ def vendor_names(have: Mapping[str, str], globs: Iterable[str]) -> list[str]:
     return sorted(name for name in have if any(fnmatchcase(name, glob) for glob in wanted))
 
 
-def other_branches(have: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
-    """Installed packages that stand for another branch or version of the driver."""
-    keep = set(wanted)
-    return sorted(name for name in have if _FAMILY.match(name) and name not in keep)
+def other_branches(
+    have: Mapping[str, str], wanted: Iterable[str], driver_version: str, globs: Iterable[str]
+) -> list[str]:
+    """Installed packages of another driver branch, and another pinning package.
+
+    The parts of two branches conflict by names that apt does not resolve by itself; those that are
+    wanted under the same name are left to be upgraded. ``globs``: names of the driver's packages.
+    """
+    keep, branch = set(wanted), driver_version.partition(".")[0]
+    found = []
+    for name in vendor_names(have, globs):
+        match = _DRIVER_VERSION.match(upstream(have[name]))
+        other = match is not None and match[1] != branch
+        if name not in keep and (other or name.startswith("nvidia-driver-pinning-")):
+            found.append(name)
+    return found
 
 
 def moving(simulation: str, globs: Iterable[str]) -> list[str]:

@@ -58,9 +58,18 @@ def devices_of(folder):
 
 
 def unit_of(cgroup):
-    """The innermost service or scope named in /proc/PID/cgroup."""
-    for line in cgroup.splitlines():
-        units = _UNIT.findall(line.split(":", 2)[-1])
+    """The innermost service or scope named in /proc/PID/cgroup, "" for none.
+
+    Version 2's line first, then systemd's own of version 1, then the rest: in a hierarchy that
+    systemd does not keep, a process lies in the root or in the group of process 1.
+    """
+
+    def rank(line):
+        number, controllers = line.split(":", 2)[:2]
+        return 0 if number == "0" else 1 if controllers == "name=systemd" else 2
+
+    for line in sorted(cgroup.splitlines(), key=rank):
+        units = [unit for unit in _UNIT.findall(line.split(":", 2)[2]) if unit != "init.scope"]
         if units:
             return units[-1]
     return ""
