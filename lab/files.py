@@ -43,7 +43,9 @@ def files() -> list[File]:
 
 
 def _before_systemd() -> bytes:
-    return ("#!/bin/sh\nexec " + " ".join(vendor.AT_BOOT) + "\n").encode()
+    # What was copied in before the first start belongs to root.
+    own = "chown -R ops:ops /home/ops"
+    return f"#!/bin/sh\nset -e\n{own}\nexec {' '.join(vendor.AT_BOOT)}\n".encode()
 
 
 def diversions() -> list[str]:

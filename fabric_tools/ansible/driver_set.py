@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from fabric_tools.errors import UsageError
 from fabric_tools.models.inventory import HostVars
+from fabric_tools.models.package_set import PackageSet
 from fabric_tools.models.platform import PlatformSpec
-from fabric_tools.models.stack import PackageSet, StackLock
+from fabric_tools.models.stack import StackLock
 from fabric_tools.platforms import load_platforms
 from fabric_tools.stacks import DEFAULT_STACK, load_matrix, load_stacks, one_stack
 from fabric_tools.stacks.packages import package_set

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from fabric_tools.ansible import openpgp, reload, versions
+from fabric_tools.ansible import node_base, openpgp, reload, versions
 from fabric_tools.ansible.driver_set import driver_set, plain
 from fabric_tools.errors import FabricToolsError
 from fabric_tools.parsers.base import ParseError
@@ -64,6 +64,9 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_header_packages": reload.header_packages,
     "fabric_compiler_major": reload.compiler_major,
     "fabric_mok_enrolled": reload.enrolled,
+    "fabric_node_settings": node_base.node_settings,
+    "fabric_too_low": node_base.too_low,
+    "fabric_array_plan": node_base.array_plan,
 }
 
 #: These get hostvars, which Ansible resolves as it is read: a copy of it would resolve everything.

@@ -157,10 +157,3 @@ def mount_unit(place: str) -> str:
         for index, char in enumerate(text)
     )  # fmt: skip
     return f"{escaped or '-'}.mount"
-
-
-FILTERS = {
-    "fabric_node_settings": node_settings,
-    "fabric_too_low": too_low,
-    "fabric_array_plan": array_plan,
-}
