@@ -47,7 +47,7 @@ def _shown(items: Sequence[str]) -> str:
 
 @check(
     "apt.sources",
-    phases=(Phase.BASE,),
+    phases=(Phase.PREFLIGHT, Phase.BASE),
     title="every package source answers and is signed",
     remedy="run `apt-get update` on the node and mend what it names",
 )
