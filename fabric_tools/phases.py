@@ -55,7 +55,7 @@ _WEEK_H = 168
 PHASES: tuple[PhaseInfo, ...] = (
     PhaseInfo(
         Phase.PREFLIGHT, "00-preflight.yml", "nothing",
-        "hardware on the bus, platform, kernel and OS",
+        "hardware on the bus, platform, kernel and OS, package sources",
     ),
     PhaseInfo(
         Phase.BASE, "10-base.yml", "packages, kernel hold, limits, sysctl, time, NVMe, users",

@@ -56,7 +56,7 @@ def sick(name: str) -> Report:
 
 def test_faults_come_first_and_the_last_line_decides() -> None:
     text = shown(sick("sick-fabric-manager-dead"))
-    driver = text[text.index("preflight: OPEN") :]
+    driver = text[text.index("preflight: CLOSED, could not tell: apt.sources") :]
     assert driver.index("FAIL") < driver.index("WARN") < driver.index("passed:")
     assert text.rstrip().splitlines()[-1] == "CLOSED (exit 1): closed by a fault"
     for word in ("expected", "actual", "evidence", "remedy", "fabricmanager_unit line 3"):
@@ -103,7 +103,7 @@ def test_waivers_are_in_every_format() -> None:
 def test_junit_is_red_where_the_gate_is() -> None:
     root = ET.fromstring(junit.render(sick("sick-driver-upgraded-under-load")))
     suites = {s.get("name"): s for s in root}
-    assert suites["node1.preflight"].get("failures") == "0"
+    assert suites["node1.preflight"].get("errors") == "1", "apt.sources was not recorded"
     driver = suites["node1.driver"]
     assert int(driver.get("failures") or 0) >= 4 and int(driver.get("errors") or 0) > 8
     assert len(driver.findall("testcase")) == int(driver.get("tests") or 0)
