@@ -145,6 +145,13 @@ def test_rows_of_dnf_that_would_move_are_told() -> None:
     ]
 
 
+def test_the_container_toolkit_is_no_part_of_the_driver() -> None:
+    have = {"nvidia-open-570": "570.86.15-1", "nvidia-container-toolkit": "1.20.0-1", "vim": "1-1"}
+    assert versions.driver_parts(have, ["*nvidia*"]) == ["nvidia-open-570"]
+    assert versions.vendor_names(have, ["*nvidia*"], "570.86.15") == ["nvidia-open-570"]
+    assert versions.vendor_names(have, ["vim"]) == ["vim"]
+
+
 def test_packages_of_other_branches_go_and_those_of_the_same_name_are_upgraded() -> None:
     have = {
         "nvidia-open-570": "570.172.08-1",

@@ -50,6 +50,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_repoquery": versions.repoquery,
     "fabric_installed": versions.installed,
     "fabric_resolve": versions.resolve,
+    "fabric_driver_parts": versions.driver_parts,
     "fabric_vendor_names": versions.vendor_names,
     "fabric_other_branches": versions.other_branches,
     "fabric_moving": versions.moving,

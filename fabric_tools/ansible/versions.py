@@ -126,10 +126,27 @@ def _not_one(package: Mapping[str, Any], fits: list[str], offered: tuple[str, ..
     )
 
 
-def vendor_names(have: Mapping[str, str], globs: Iterable[str]) -> list[str]:
-    """Installed packages that one of ``globs`` covers, sorted."""
+def vendor_names(
+    have: Mapping[str, str], globs: Iterable[str], version: str | None = None
+) -> list[str]:
+    """Installed packages that one of ``globs`` covers, sorted.
+
+    ``version``: only those of this upstream version: the globs also cover the container toolkit,
+    which belongs to a later phase.
+    """
     wanted = tuple(globs)
-    return sorted(name for name in have if any(fnmatchcase(name, glob) for glob in wanted))
+    return sorted(
+        name
+        for name, full in have.items()
+        if any(fnmatchcase(name, glob) for glob in wanted)
+        and (version is None or upstream(full) == version)
+    )
+
+
+def driver_parts(have: Mapping[str, str], globs: Iterable[str]) -> list[str]:
+    """Installed packages of the driver, of whatever version, and none that is versioned apart."""
+    names = vendor_names(have, globs)
+    return [name for name in names if _DRIVER_VERSION.match(upstream(have[name]))]
 
 
 def other_branches(
