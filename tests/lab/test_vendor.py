@@ -55,6 +55,7 @@ def mirror(tmp_path_factory: pytest.TempPathFactory, dkms: Path) -> Repository:
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty root with eight GPUs and four switches; the kernel is RELEASE."""
+    monkeypatch.setattr(daemons, "_daemon", lambda *_: pytest.fail("a daemon was started"))
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(paths, "release", lambda: RELEASE)
     for folder in ("run/lab", "proc/driver", "sys/module", "dev", "var/log"):

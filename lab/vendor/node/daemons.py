@@ -60,7 +60,7 @@ def _daemon(name: str, devices: str, pid_file: str) -> int:
         return 0 if os.read(ready, 1) else 1
     os.setsid()
     Path("/proc/self/comm").write_text(name[:15])
-    return _stay(devices, Path(pid_file), tell)
+    return _stay(devices, at(pid_file), tell)
 
 
 def _stay(devices: str, pid_file: Path, tell: int) -> NoReturn:
