@@ -111,7 +111,6 @@ def validate(
     Faults come first, with what was expected, what was seen, where, and what to do. The exit code
     is the worst of all gates.
     """
-    from fabric_tools.cli.fleet import judge_inventory
     from fabric_tools.cli.judging import Request, judge_and_print
 
     about_one = {"--before": before, "--name": name, "--break-glass": break_glass}
@@ -137,6 +136,8 @@ def validate(
     )
     reach = Reach(host, local, ssh_config, transport, sudo, ask_sudo_password)
     if inventory:
+        from fabric_tools.cli.fleet import judge_inventory
+
         sources = Sources(tuple(inventory), limit, tuple(vault_password_file or ()))
         return judge_inventory(request, sources, reach, output_format.value, verbose=verbose)
     return judge_and_print(request, snapshot or [], reach, output_format.value, verbose=verbose)

@@ -159,5 +159,5 @@ def test_installed_playbooks_find_their_gate_and_roles(installed: Installed) -> 
     arguments = ("-i", "node,", "-c", "local", "-e", '{"ansible_become": false}')
     installed.run(ansible, *arguments, "--syntax-check", str(playbooks / "site.yml"))
     done = installed.run(ansible, *arguments, str(playbooks / "20-driver.yml"), code=2)
-    assert "driver entry: CLOSED (exit 3)" in done.stdout
+    assert "driver entry: CLOSED (exit" in done.stdout
     assert "there is no site key" in done.stdout
