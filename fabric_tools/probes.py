@@ -92,6 +92,11 @@ PROBES: Tuple[Probe, ...] = (
         files=("proc_modules.txt", "modules.txt"),
     ),
     Probe(
+        "sys_modules", "files", ("/sys/module/n*/initstate",), 5.0, MIB,
+        "the same of nvidia and nouveau as sysfs tells it",
+        files=("sys_modules.json",),
+    ),
+    Probe(
         "fabricmanager_version", "command", ("nv-fabricmanager", "--version"), 15.0, MIB,
         "version of the installed fabric manager",
         files=("fabricmanager_version.txt",),

@@ -102,6 +102,8 @@ def _describe(plan: network.Plan, nodes: list[Node]) -> None:
                 },
             },
             "node_base_apt_suites": ["./"],
+            # A simulated node may be rebooted whenever a role asks for it.
+            "nvidia_driver_reboot": "allowed",
         }
     SSH_CONFIG.write_text("\n".join(lines) + "\n")
     INVENTORY.mkdir()

@@ -11,11 +11,11 @@ from pathlib import Path
 from lab import network
 from lab.engine import Engine
 from lab.errors import LabError
-from lab.places import KEY, STATE
+from lab.places import KEY, NAME, STATE
 from lab.run import run
 
-LABEL = "fabric-lab"
-MIRROR = "fabric-lab-mirror"
+LABEL = f"fabric-lab={NAME}"
+MIRROR = f"fabric-{NAME}-mirror"
 MIRROR_NUMBER = 2
 FIRST_NODE = 11
 #: The rails are plugged after the node's own number, 1 and 2.
@@ -41,12 +41,12 @@ class Node:
     @property
     def container(self) -> str:
         """The container that is the machine."""
-        return f"fabric-lab-node{self.number}"
+        return f"fabric-{NAME}-node{self.number}"
 
     @property
     def network(self) -> str:
         """The container that keeps the machine's network over a reboot."""
-        return f"fabric-lab-net{self.number}"
+        return f"fabric-{NAME}-net{self.number}"
 
     @property
     def address_number(self) -> int:

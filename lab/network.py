@@ -8,14 +8,18 @@ engine is made.
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 from dataclasses import dataclass
 
 from lab.errors import LabError
+from lab.places import NAME
 from lab.run import run
 
-BRIDGE = "fabriclab"
+#: A name of an interface has fifteen characters at most.
+_SHORT = hashlib.sha256(NAME.encode()).hexdigest()[:4]
+BRIDGE = f"fab{_SHORT}"
 RAILS = 8
 RAIL_MTU = 9000
 
@@ -74,7 +78,7 @@ def remove_bridge() -> None:
 
 def plug_management(plan: Plan, pid: int, number: int) -> None:
     """``eth0`` in the namespace of ``pid``, on the host's bridge."""
-    port = f"{BRIDGE[:9]}{number}"
+    port = f"{BRIDGE}-{number}"
     ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     ip("link", "set", port, "master", BRIDGE, "up")
     ip("link", "set", "lo", "up", pid=pid)

@@ -18,7 +18,8 @@ PROBE = "apt_policy"
 _NAME = re.compile(r"([a-z0-9][a-z0-9+.-]{0,150}(?::[a-z0-9]{2,12})?):$", re.ASCII)
 _VERSION = re.compile(r"  (Installed|Candidate): (\(none\)|\S{1,150})$")
 _ROW = re.compile(r" (?:\*\*\*|   ) (\S{1,150}) (-?\d{1,6})$")
-_FROM = re.compile(r" {7,12}-?\d{1,6} (\S{1,400})(?: (\S{1,200}) \S{1,20} Packages)?$")
+# A flat repository has "./" where others have suite, component and architecture.
+_FROM = re.compile(r" {7,12}-?\d{1,6} (\S{1,400})(?: (\S{1,200})(?: \S{1,20})? Packages)?$")
 _UNKNOWN = re.compile(r"N: Unable to locate package (\S{1,200})$")
 #: What stands for dpkg's own list in the version table.
 _STATUS = "/var/lib/dpkg/status"

@@ -1,6 +1,7 @@
-"""`/proc/modules`, or the table of `lsmod`: modules that are loaded now.
+"""`/proc/modules`, the table of `lsmod`, or `/sys/module`: modules that are loaded now.
 
-Evidence: the format of proc(5), checked on a Linux host without NVIDIA hardware.
+Evidence: the format of proc(5), checked on a Linux host without NVIDIA hardware; of sysfs the
+kernel's own description (Documentation/ABI/testing/sysfs-module).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 
 from fabric_tools.models.facts import KernelModules
 from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.bounded import load_json, object_of, text_of
 from fabric_tools.parsers.saved import bare_lines
 
 PROBE = "kernel_modules"
@@ -44,4 +46,25 @@ def parse_kernel_modules(text: str) -> KernelModules:
         names[match[1]] = number
     if not names:
         raise ParseError(PROBE, 0, "no module at all")
+    return KernelModules(lines=names)
+
+
+_INITSTATE = re.compile(r"/sys/module/(\w[\w-]{0,127})/initstate$", re.ASCII)
+
+
+def parse_sys_modules(text: str) -> KernelModules:
+    """JSON of ``/sys/module/NAME/initstate``: only what was loaded has that file.
+
+    A module that is on its way in or out counts as loaded, as it does in ``/proc/modules``.
+    """
+    files = object_of("sys_modules", load_json("sys_modules", text), "the text")
+    names: dict[str, int] = {}
+    for path in files:
+        match = _INITSTATE.match(path)
+        state = text_of("sys_modules", object_of("sys_modules", files[path], path[:80]), "text")
+        if match is None or state not in ("live\n", "coming\n", "going\n"):
+            raise ParseError("sys_modules", 0, f"{path[:80]} says {(state or '')[:40]!r}")
+        names[match[1]] = 0
+    if not names:
+        raise ParseError("sys_modules", 0, "no module at all")
     return KernelModules(lines=names)

@@ -117,6 +117,7 @@ KINDS: dict[str, str] = {
     "smi_q": "dispatch.parse_smi_q",
     "smi_query_csv": "smi_query.parse_smi_query",
     "sxid": "kernel_log.parse_kernel_log",
+    "sys_modules": "kernel_modules.parse_sys_modules",
     "sysctl": "settings.parse_sysctl",
     "sysfs_ib": "sysfs_infiniband.parse_sysfs_infiniband",
     "systemd_detect_virt": "virt.parse_virt",

@@ -153,7 +153,10 @@ SOURCES: dict[type[Fact], tuple[Source, ...]] = {
     ),
     facts.NvmlInventory: (Source("nvml", nvml.parse_nvml),),
     facts.LoadedModule: (Source("nvidia_module", nvidia_module.parse_loaded_module),),
-    facts.KernelModules: (Source("kernel_modules", kernel_modules.parse_kernel_modules),),
+    facts.KernelModules: (
+        Source("kernel_modules", kernel_modules.parse_kernel_modules),
+        Source("sys_modules", kernel_modules.parse_sys_modules),
+    ),
     facts.FabricManagerVersion: (
         Source("fabricmanager_version", fabricmanager.parse_fabricmanager_version),
     ),

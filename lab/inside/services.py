@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import multiprocessing
 import socket
 import struct
 import threading
@@ -17,6 +18,7 @@ from pathlib import Path
 #: Seconds between 1900 (NTP) and 1970 (Unix).
 _NTP_EPOCH_S = 2208988800
 _OFFSET = Path("/srv/time_offset_s")
+_DOWN = Path("/srv/down")
 
 
 def _offset_s() -> float:
@@ -51,11 +53,25 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
 
-def main() -> None:
-    """Serve until killed."""
-    threading.Thread(target=serve_time, daemon=True).start()
+def serve_packages() -> None:
+    """HTTP, until killed."""
     handler = functools.partial(_Handler, directory="/srv/mirror")
-    http.server.ThreadingHTTPServer(("0.0.0.0", 80), handler).serve_forever()
+    http.server.ThreadingHTTPServer(("0.0.0.0", 80), handler).serve_forever()  # noqa: S104
+
+
+def main() -> None:
+    """Serve until killed; while /srv/down exists nobody listens for HTTP."""
+    threading.Thread(target=serve_time, daemon=True).start()
+    server: multiprocessing.Process | None = None
+    while True:
+        if _DOWN.exists() and server is not None:
+            server.kill()
+            server.join()
+            server = None
+        elif not _DOWN.exists() and (server is None or not server.is_alive()):
+            server = multiprocessing.Process(target=serve_packages, daemon=True)
+            server.start()
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
