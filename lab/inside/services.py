@@ -56,7 +56,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 def serve_packages() -> None:
     """HTTP, until killed."""
     handler = functools.partial(_Handler, directory="/srv/mirror")
-    http.server.ThreadingHTTPServer(("0.0.0.0", 80), handler).serve_forever()  # noqa: S104
+    http.server.ThreadingHTTPServer(("0.0.0.0", 80), handler).serve_forever()
 
 
 def main() -> None:
