@@ -75,13 +75,13 @@ def actual(group: Group) -> str:
     return group.first.actual if len(group.verdicts) == 1 else _alike(group.first)
 
 
-def subjects(names: Sequence[str]) -> str:
-    """``GPU 0-3, GPU 6``; pairs by name, the first few of many."""
+def subjects(names: Sequence[str], most: int = _MAX_NAMED) -> str:
+    """``GPU 0-3, GPU 6``; pairs by name, the first ``most`` of many."""
     numbers = [re.fullmatch(r"GPU (\d+)", name) for name in names]
     if names and all(numbers):
         return _ranges(sorted(int(number[1]) for number in numbers if number))
-    shown = ", ".join(names[:_MAX_NAMED])
-    more = len(names) - _MAX_NAMED
+    shown = ", ".join(names[:most])
+    more = len(names) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
