@@ -17,6 +17,7 @@ class Format(StrEnum):
     """Output formats of a report."""
 
     CONSOLE = "console"
+    HTML = "html"
     JSON = "json"
     JUNIT = "junit"
     MARKDOWN = "markdown"

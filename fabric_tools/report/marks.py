@@ -1,0 +1,77 @@
+"""Which parts of a drawn node the verdicts speak against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fabric_tools.models.report import HostReport
+from fabric_tools.models.verdict import Status, Verdict
+from fabric_tools.report.text import ORDER, subjects
+
+#: A sign beside the colour, for print and for eyes that do not tell red from green.
+SIGNS = {Status.FAIL: "!", Status.UNKNOWN: "?", Status.WARN: "~"}
+_EVERY = 10_000
+
+
+@dataclass(slots=True)
+class Mark:
+    """The worst that was said of one part, and by which checks."""
+
+    status: Status
+    checks: list[str] = field(default_factory=list)
+
+    @property
+    def sign(self) -> str:
+        """``!`` FAIL, ``?`` UNKNOWN, ``~`` WARN."""
+        return SIGNS[self.status]
+
+
+@dataclass(slots=True)
+class Marks:
+    """Marks of GPUs by number, and of pairs of GPUs by two numbers, the lower one first."""
+
+    gpus: dict[int, Mark] = field(default_factory=dict)
+    pairs: dict[tuple[int, int], Mark] = field(default_factory=dict)
+
+
+def marks(host: HostReport) -> Marks:
+    """A waived fault is marked too: the part is as broken as before."""
+    found = Marks()
+    for verdict in _against(host):
+        single = re.fullmatch(r"GPU (\d{1,4})", verdict.subject, re.ASCII)
+        both = re.fullmatch(r"GPU(\d{1,4})-GPU(\d{1,4})", verdict.subject, re.ASCII)
+        if single:
+            _add(found.gpus.setdefault(int(single[1]), Mark(verdict.status)), verdict)
+        elif both:
+            first, second = sorted((int(both[1]), int(both[2])))
+            _add(found.pairs.setdefault((first, second), Mark(verdict.status)), verdict)
+    return found
+
+
+def _against(host: HostReport) -> Iterable[Verdict]:
+    return (v for decision in host.decisions for v in decision.verdicts if v.status in SIGNS)
+
+
+def _add(mark: Mark, verdict: Verdict) -> None:
+    """Only the checks of the worst status are named."""
+    if ORDER.index(verdict.status) < ORDER.index(mark.status):
+        mark.status, mark.checks = verdict.status, []
+    if verdict.status is mark.status and verdict.check not in mark.checks:
+        mark.checks.append(verdict.check)
+
+
+def told(found: Marks) -> list[tuple[Status, str]]:
+    """Each mark in words, alike ones together, faults first: ``! GPU 2, 3: nvlink.links``."""
+    lines: dict[tuple[Status, str], list[str]] = {}
+    for index, mark in sorted(found.gpus.items()):
+        lines.setdefault((mark.status, ", ".join(mark.checks)), []).append(f"GPU {index}")
+    for (first, second), mark in sorted(found.pairs.items()):
+        name = f"GPU{first}-GPU{second}"
+        lines.setdefault((mark.status, f"{', '.join(mark.checks)} "), []).append(name)
+    ordered = sorted(lines.items(), key=lambda item: ORDER.index(item[0][0]))
+    return [
+        (status, f"{SIGNS[status]} {subjects(names, _EVERY)}: {checks.strip()}")
+        for (status, checks), names in ordered
+    ]
