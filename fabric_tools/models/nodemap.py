@@ -36,8 +36,8 @@ class NodeMap(Model):
     """GPUs, NVSwitches, NICs and how they reach each other. It judges nothing: verdicts do.
 
     ``switches``: bus addresses of NVSwitches that answer; None where PCI could not be read or the
-    platform has none to be seen. ``lacking``: what could not be had, and why. ``texts``: of how many
-    saved texts of the matrix the first one is shown. ``wanted`` is None without a platform.
+    platform has none to be seen. ``lacking``: what could not be had, and why. ``texts``: how many
+    different matrices were saved, of which the first is shown. ``wanted``: None without a platform.
     """
 
     topology: Topology | None = None

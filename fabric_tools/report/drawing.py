@@ -1,7 +1,7 @@
 """The node drawn as SVG: NUMA nodes with their GPUs and NICs, the NVSwitches between them.
 
-Lengths are SVG user units; CSS shows one as one pixel. Half of the GPUs stand above the switches and
-half below, so that a board of eight is as wide as a telephone.
+Lengths are SVG user units; CSS shows one as one pixel. Half of the GPUs stand above the switches
+and half below, so that a board of eight is as wide as a telephone.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from fabric_tools.models.nodemap import NodeMap
 from fabric_tools.models.verdict import Status
 from fabric_tools.report.marks import Mark, Marks
-from fabric_tools.report.seats import Lane, Seat, gpu_numbers, lanes
+from fabric_tools.report.seats import MOST_NICS, Lane, Seat, gpu_numbers, lanes
 from fabric_tools.report.text import printable
 
 _W, _H, _GAP = 78, 50, 8  # a GPU
 _NIC_H, _PAD, _HEAD = 20, 6, 16
 _BAR, _REACH = 34, 34  # the switches, and the way from a GPU to them
 _LETTERS = 11  # of a NIC's name at the size of the style sheet
+_BEND = 36.0  # how far a line between neighbours bows out
 _MOST_LINES = 40  # pairs drawn as lines where there is no switch
-_MOST_MARKED = 8  # marked pairs drawn as lines; the matrix shows all
+_MOST_FAULTS = 4  # faulty pairs drawn as lines; of more the GPUs that share them are marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class _Drawing:
         self._lines = ET.SubElement(self._root, "g")  # below everything else
         self._over = ET.Element("g")  # marked pairs, above everything else
         self._at: dict[int, _Place] = {}
+        self._faults = [p for p, mark in marks.pairs.items() if mark.status is Status.FAIL]
 
     def text(self) -> str:
         """Lanes, the middle, then the lines that need to know where both ends are."""
@@ -85,15 +87,19 @@ class _Drawing:
         return top + height
 
     def _nics(self, seat: Seat, x: float, gpu_y: float, *, up: bool) -> None:
-        for row, nic in enumerate(seat.nics):
+        more = len(seat.nics) - MOST_NICS + 1
+        for row, nic in enumerate(seat.nics[:MOST_NICS]):
             step = (row + 1) * (_NIC_H + _PAD)
             y = gpu_y - step if up else gpu_y + _H + step - _NIC_H
             if nic.near and row == 0:
                 start = gpu_y if up else gpu_y + _H
                 end = y + _NIC_H if up else y
                 self._line(x + _W / 2, start, x + _W / 2, end, "near")
-            self._box(x, y, _W, _NIC_H, "nic", f"{nic.name} {nic.device} {nic.near}".strip())
-            self._words(x + _W / 2, y + 14, _short(nic.device or nic.name), "small mid")
+            words, title = _short(nic.device or nic.name), f"{nic.name} {nic.device} {nic.near}"
+            if row == MOST_NICS - 1 and more > 1:
+                words, title = f"{more} more", "all of them are in the table"
+            self._box(x, y, _W, _NIC_H, "nic", title.strip())
+            self._words(x + _W / 2, y + 14, words, "small mid")
 
     def _gpu(self, seat: Seat, x: float, y: float, *, up: bool) -> None:
         if seat.gpu is None:
@@ -102,12 +108,22 @@ class _Drawing:
             self._words(x + _W / 2, y + 38, "not seen", "small mid bad")
             return
         mark = self._marks.gpus.get(seat.gpu)
+        words = links_words(self._node, seat.gpu)
+        if len(self._faults) > _MOST_FAULTS and self._shared(seat.gpu) > 1:
+            said_by = [self._marks.pairs[p].checks for p in self._faults if seat.gpu in p]
+            mark = Mark(Status.FAIL, list(dict.fromkeys(name for said in said_by for name in said)))
+            words = f"{self._shared(seat.gpu)} pairs bad"
         said = f"{mark.status.value}: {', '.join(mark.checks)}" if mark else ""
-        self._box(x, y, _W, _H, f"gpu {_css(mark)}".strip(), said)
+        good = "good" if seat.gpu in self._marks.passed else "unjudged"
+        self._box(x, y, _W, _H, f"gpu mark-{mark.status.value}" if mark else f"gpu {good}", said)
         sign = f"{mark.sign} " if mark else ""
         self._words(x + _W / 2, y + 20, f"{sign}GPU {seat.gpu}", "mid strong")
-        self._words(x + _W / 2, y + 38, links_words(self._node, seat.gpu), "small mid")
+        self._words(x + _W / 2, y + 38, words, "small mid")
         self._at[seat.gpu] = _Place(x + _W / 2, y + _H if up else y, 1 if up else -1)
+
+    def _shared(self, gpu: int) -> int:
+        """How many faulty pairs this GPU is in."""
+        return sum(gpu in pair for pair in self._faults)
 
     def _middle(self, top: float) -> float:
         """The switches, where GPUs are joined by them. Returns the end."""
@@ -132,19 +148,19 @@ class _Drawing:
 
     def _joined(self, middle: float) -> None:
         """GPU to switch; pair by pair where there is none; and the marked pairs, over all."""
-        full = self._node.wanted is not None and self._node.wanted.mesh == "full"
-        if full:
+        wanted = self._node.wanted
+        if wanted is not None and wanted.mesh == "full":
             for gpu, at in self._at.items():
                 end = middle if at.way > 0 else middle + _BAR
                 self._line(at.x, at.y, at.x, end, f"link {links_state(self._node, gpu)}")
         elif self._node.topology:
             found = [p for p in self._pairs() if p[2].startswith("NV")]
             for first, second, _ in found[:_MOST_LINES]:
-                self._curve(self._lines, first, second, "link ok")
+                self._curve(self._lines, first, second, "link ok" if wanted else "link dim")
         values = {(a, b): value for a, b, value in self._pairs()}
-        faults = [p for p, mark in self._marks.pairs.items() if mark.status is Status.FAIL]
-        for first, second in faults[:_MOST_MARKED]:
-            self._curve(self._over, first, second, "link bad", values.get((first, second), "?"))
+        for pair in self._faults if len(self._faults) <= _MOST_FAULTS else ():
+            self._curve(self._over, *pair, "link bad")
+            self._tag(pair, values.get(pair, "?"))
 
     def _pairs(self) -> list[tuple[int, int, str]]:
         numbers = gpu_numbers(self._node)
@@ -154,23 +170,30 @@ class _Drawing:
                 found.append((first, second, pair_value(self._node, first, second)))
         return found
 
-    def _curve(
-        self, group: ET.Element, first: int, second: int, kind: str, words: str = ""
-    ) -> None:
+    def _curve(self, group: ET.Element, first: int, second: int, kind: str) -> None:
         if first not in self._at or second not in self._at:
             return
         a, b = self._at[first], self._at[second]
-        bend = 40 if a.way == b.way else 12
+        bend = _BEND if a.way == b.way else _BEND / 3
         path = f"M{a.x:g} {a.y:g}C{a.x:g} {a.y + a.way * bend:g} "
         path += f"{b.x:g} {b.y + b.way * bend:g} {b.x:g} {b.y:g}"
         ET.SubElement(group, "path", {"d": path, "class": kind})
-        if words:
-            x, y = (a.x + b.x) / 2, (a.y + b.y) / 2 + (a.way * 30 if a.way == b.way else 0)
-            width = 8 + 8 * len(words)
-            box = {"x": f"{x - width / 2:g}", "y": f"{y - 9:g}", "rx": "3"}
-            box |= {"width": f"{width:g}", "height": "18", "class": "tag"}
-            ET.SubElement(group, "rect", box)
-            self._words(x, y + 4, words, "small mid strong", group)
+
+    def _tag(self, pair: tuple[int, int], words: str) -> None:
+        """The value on the line; across the switches near the end that fewer lines share."""
+        if not all(gpu in self._at for gpu in pair):
+            return
+        near, far = sorted(pair, key=self._shared)
+        a, b = self._at[near], self._at[far]
+        if a.way == b.way:
+            x, y = (a.x + b.x) / 2, a.y + a.way * _BEND * 0.75
+        else:
+            x, y = a.x + (b.x - a.x) * 0.16, a.y + a.way * _REACH / 2
+        width = 8 + 8 * len(words)
+        box = {"x": f"{x - width / 2:g}", "y": f"{y - 9:g}", "rx": "3", "class": "tag"}
+        box |= {"width": f"{width:g}", "height": "18"}
+        ET.SubElement(self._over, "rect", box)
+        self._words(x, y + 4, words, "small mid strong", self._over)
 
     def _box(
         self, x: float, y: float, width: float, height: float, kind: str, title: str = ""
@@ -223,10 +246,6 @@ def pair_value(node: NodeMap, first: int, second: int) -> str:
         if value is not None:
             return value
     return "?"
-
-
-def _css(mark: Mark | None) -> str:
-    return f"mark-{mark.status.value}" if mark else ""
 
 
 def _switch(here: bool) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from fabric_tools.errors import Exit
 from fabric_tools.gate import used_waivers
@@ -20,7 +19,7 @@ from fabric_tools.report import drawing, matrix
 from fabric_tools.report.marks import marks, told
 from fabric_tools.report.pageview import HostView, severity, view
 from fabric_tools.report.seats import far_nics, gpu_numbers
-from fabric_tools.report.text import printable, verdict_line, waiver_line
+from fabric_tools.report.text import printable, subjects, verdict_line, waiver_line
 
 _FOLDER = Path(__file__).with_name("page")
 _NAMED = 8
@@ -30,7 +29,7 @@ _NAMED = 8
 class Plan:
     """The drawing of one node with its tables. ``marked``: the marks in words."""
 
-    svg: Markup
+    svg: str
     gpus: matrix.Matrix | None
     nics: matrix.Matrix | None
     legend: list[tuple[str, str, str]]
@@ -53,9 +52,10 @@ def render(report: Report) -> str:
             hosts=hosts,
             phases=list(phases),
             verdict=verdict_line(report),
-            css=Markup((_FOLDER / "page.css").read_text(encoding="ascii")),  # noqa: S704
+            css=(_FOLDER / "page.css").read_text(encoding="ascii"),
             overall=_overall(report, hosts),
             waivers=_waivers(report),
+            glass=_glass(report),
             plan=_plan,
             waiver_text=waiver_line,
         )
@@ -75,10 +75,10 @@ def _environment() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """Called for every value that the template prints; what is markup already came through it."""
-    if isinstance(value, Markup):
-        return value
-    return printable(str(value))
+    """Called for every value that the template prints. What is markup already is the output of a
+    macro, whose values came through here, or the style sheet or drawing that the template trusts.
+    """
+    return value if hasattr(value, "__html__") else printable(str(value))
 
 
 def _overall(report: Report, hosts: list[HostView]) -> str:
@@ -88,6 +88,12 @@ def _overall(report: Report, hosts: list[HostView]) -> str:
     if any(host.css == "waived" for host in hosts):
         return "waived"
     return "open" if hosts and all(host.css == "open" for host in hosts) else "unknown"
+
+
+def _glass(report: Report) -> str:
+    """The head of the red box."""
+    broken = any(w.kind == "break_glass" for host in report.hosts for w in host.waivers)
+    return "GLASS BROKEN: faults may be let through" if broken else "WAIVED: faults are let through"
 
 
 def _waivers(report: Report) -> list[tuple[str, list[str]]]:
@@ -115,7 +121,7 @@ def _plan(host: HostReport) -> Plan:
     found = marks(host)
     gpus, nics = matrix.gpu_matrix(host.map, found), matrix.nic_matrix(host.map)
     return Plan(
-        svg=Markup(drawing.draw(host.map, found)),  # noqa: S704
+        svg=drawing.draw(host.map, found),
         gpus=gpus,
         nics=nics,
         legend=matrix.used_kinds((gpus, nics)),
@@ -140,6 +146,6 @@ def _notes(host: HostReport) -> list[str]:
     if not node.links_whole:
         notes.append("the list of NVLinks is cut: a GPU may have more links up than it says")
     if node.topology and far_nics(node.topology):
-        far = ", ".join(far_nics(node.topology))
-        notes.append(f"NICs near no GPU, only in the table: {far}")
+        far = subjects(far_nics(node.topology), _NAMED)
+        notes.append(f"NICs of no GPU's NUMA node, as far as the matrix tells: {far}")
     return notes

@@ -30,28 +30,36 @@ class Mark:
 
 @dataclass(slots=True)
 class Marks:
-    """Marks of GPUs by number, and of pairs of GPUs by two numbers, the lower one first."""
+    """Marks of GPUs by number, and of pairs of GPUs by two numbers, the lower one first.
+
+    ``passed``: GPUs of which at least one check said PASS; one of which nothing was said is not
+    drawn as good.
+    """
 
     gpus: dict[int, Mark] = field(default_factory=dict)
     pairs: dict[tuple[int, int], Mark] = field(default_factory=dict)
+    passed: set[int] = field(default_factory=set)
 
 
 def marks(host: HostReport) -> Marks:
     """A waived fault is marked too: the part is as broken as before."""
     found = Marks()
-    for verdict in _against(host):
+    for verdict in _spoken(host):
         single = re.fullmatch(r"GPU (\d{1,4})", verdict.subject, re.ASCII)
         both = re.fullmatch(r"GPU(\d{1,4})-GPU(\d{1,4})", verdict.subject, re.ASCII)
-        if single:
+        if single and verdict.status is Status.PASS:
+            found.passed.add(int(single[1]))
+        elif single:
             _add(found.gpus.setdefault(int(single[1]), Mark(verdict.status)), verdict)
-        elif both:
+        elif both and verdict.status is not Status.PASS:
             first, second = sorted((int(both[1]), int(both[2])))
             _add(found.pairs.setdefault((first, second), Mark(verdict.status)), verdict)
     return found
 
 
-def _against(host: HostReport) -> Iterable[Verdict]:
-    return (v for decision in host.decisions for v in decision.verdicts if v.status in SIGNS)
+def _spoken(host: HostReport) -> Iterable[Verdict]:
+    found = (verdict for decision in host.decisions for verdict in decision.verdicts)
+    return (verdict for verdict in found if verdict.status is not Status.NOT_APPLICABLE)
 
 
 def _add(mark: Mark, verdict: Verdict) -> None:

@@ -88,7 +88,7 @@ def _pair(node: NodeMap, marks: Marks, first: int, second: int) -> Cell:
 def _links(node: NodeMap, marks: Marks, index: int) -> Cell:
     mark = marks.gpus.get(index)
     spoken = mark if mark and "nvlink.links" in mark.checks else None
-    words = links_words(node, index).removesuffix(" links")
+    words = links_words(node, index).removesuffix(" links").removeprefix("links ")
     return _cell(words, spoken, kind=f"links-{links_state(node, index)}")
 
 
@@ -97,7 +97,8 @@ def _cell(text: str, mark: Mark | None = None, kind: str = "") -> Cell:
     if mark is None:
         return Cell(text, kind)
     title = f"{mark.status.value}: {', '.join(mark.checks)}"
-    return Cell(f"{mark.sign}{text}", kind, f"mark-{mark.status.value}", title)
+    shown = text if text == mark.sign else f"{mark.sign}{text}"
+    return Cell(shown, kind, f"mark-{mark.status.value}", title)
 
 
 def _numa(node: NodeMap, index: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fabric_tools.errors import SEVERITY, Exit, worst
 from fabric_tools.models.report import Decision, HostReport
 from fabric_tools.models.verdict import Status, Verdict
-from fabric_tools.report.text import Group, evidence_text, groups, origin, subjects
+from fabric_tools.report.text import Group, actual, evidence_text, groups, origin, subjects
 
 _EVERY = 10_000
 _FEW = 4
@@ -132,6 +132,7 @@ def _gate(
     css = _css(decision)
     word = "OPEN" if decision.open else "CLOSED"
     word += ", WAIVED" if css == "waived" else ""
+    word += " (passive part)" if decision.open and decision.passive_only else ""
     return Gate(
         phase=decision.phase,
         css=css,
@@ -167,9 +168,9 @@ def _finding(
         dict.fromkeys(evidence_text(item) for v in group.verdicts for item in v.evidence)
     )
     rows = [
-        ("checks", _by_check(group) if len(group.checks) > 1 else ()),
+        ("checks", () if _same_subjects(group) else _by_check(group)),
         ("expected", _values(group, lambda verdict: verdict.expected)),
-        ("actual", _values(group, lambda verdict: verdict.actual)),
+        ("actual", _actual(group)),
         ("evidence", evidence[:_FEW]),
         ("remedy", (group.first.remedy,)),
     ]
@@ -177,7 +178,7 @@ def _finding(
         status=group.status.value,
         word=group.status.value.upper().replace("_", " "),
         checks=group.checks,
-        subjects=_subjects(group.verdicts) if len(group.checks) == 1 else "",
+        subjects=_subjects(_of(group, group.checks[0])) if _same_subjects(group) else "",
         anchor=where if again else anchor,
         as_under=before if again else "",
         waived_by=group.waived_by,
@@ -186,11 +187,17 @@ def _finding(
     )
 
 
+def _of(group: Group, check: str) -> list[Verdict]:
+    return [verdict for verdict in group.verdicts if verdict.check == check]
+
+
+def _same_subjects(group: Group) -> bool:
+    """Whether all checks of the group speak of the same ones, so that they need be told once."""
+    return len({_subjects(_of(group, check)) for check in group.checks}) == 1
+
+
 def _by_check(group: Group) -> tuple[str, ...]:
-    return tuple(
-        f"{name}: {_subjects([v for v in group.verdicts if v.check == name])}"
-        for name in group.checks
-    )
+    return tuple(f"{check}: {_subjects(_of(group, check))}" for check in group.checks)
 
 
 def _values(group: Group, of: Callable[[Verdict], str]) -> tuple[str, ...]:
@@ -202,6 +209,14 @@ def _values(group: Group, of: Callable[[Verdict], str]) -> tuple[str, ...]:
         return tuple(found)
     several = len(group.checks) > 1
     return tuple(f"{_who(have, several)}: {value}" for value, have in found.items() if value)
+
+
+def _actual(group: Group) -> tuple[str, ...]:
+    """What was seen, and below it what only tells the subjects apart: their bus addresses."""
+    same = actual(group)
+    found = {v.subject: v.actual.removesuffix(same).rstrip(": ") for v in group.verdicts}
+    apart = ", ".join(f"{subject} at {where}" for subject, where in found.items() if where)
+    return (same, apart) if apart else (same,)
 
 
 def _who(verdicts: Sequence[Verdict], several: bool) -> str:
@@ -221,6 +236,6 @@ def _quiet(group: Group) -> Quiet:
         check=", ".join(group.checks),
         subjects=_subjects(group.verdicts),
         expected="; ".join(_values(group, lambda verdict: verdict.expected)),
-        actual="; ".join(_values(group, lambda verdict: verdict.actual)),
+        actual="; ".join(_actual(group)),
         evidence=evidence_text(evidence[0]) if evidence else "",
     )

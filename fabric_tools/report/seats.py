@@ -12,6 +12,8 @@ from fabric_tools.models.nodemap import NodeMap
 
 #: Bridges only, no host bridge: the NIC of the GPU's own rail.
 NEAR = ("PIX", "PXB")
+#: NICs drawn at one GPU; more of them are counted in the last place.
+MOST_NICS = 3
 #: Within one NUMA node, as the legend of ``nvidia-smi topo -m`` defines them.
 _SAME_NUMA = (*NEAR, "PHB", "NODE")
 
@@ -58,8 +60,8 @@ class Lane:
 
     @property
     def nic_rows(self) -> int:
-        """How many NICs stand behind each other at most."""
-        return max(len(seat.nics) for seat in self.seats)
+        """How many NICs are drawn behind each other at most."""
+        return max(min(len(seat.nics), MOST_NICS) for seat in self.seats)
 
 
 def gpu_numbers(node: NodeMap) -> list[int]:
@@ -81,7 +83,7 @@ def lanes(node: NodeMap) -> list[Lane]:
     if node.topology:
         _seat_nics(node.topology, seats)
     wanted = node.wanted.gpus if node.wanted else 0
-    seats += [Seat(None, "which one is not known") for _ in range(wanted - len(seats))]
+    seats += [Seat(None, "not placed") for _ in range(wanted - len(seats))]
     half = (len(seats) + 1) // 2
     return [Lane(tuple(part)) for part in (seats[:half], seats[half:]) if part]
 
@@ -98,14 +100,14 @@ def _order(numa: str) -> int:
 
 
 def far_nics(topo: Topology) -> list[str]:
-    """NICs that share a NUMA node with no GPU: they have no seat."""
-    return [nic for nic in topo.nics if nearest(topo, nic) == "SYS"]
+    """NICs that share a NUMA node with no GPU, as far as the matrix tells: they have no seat."""
+    return [nic for nic in topo.nics if not nearest(topo, nic)]
 
 
 def nearest(topo: Topology, nic: str) -> str:
-    """The value of a NIC at the GPU it is nearest to; ``SYS`` where it is near none."""
+    """The value of a NIC at the GPU it is nearest to; "" where it is not seen to be near any."""
     values = [row.cells.get(nic, "") for name in topo.gpus if (row := topo.row(name))]
-    return next((value for value in _SAME_NUMA if value in values), "SYS")
+    return next((value for value in _SAME_NUMA if value in values), "")
 
 
 def _seat_nics(topo: Topology, seats: list[Seat]) -> None:
