@@ -27,6 +27,7 @@ from fabric_tools.transport.files import read_snapshot
 from tests.cases_runner import AS_OF, CORPUS, HEALTHY, MORE, PLATFORMS, ROOT
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "base"}
+ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:]{5}\.\d")
 PHASES = (Phase.PREFLIGHT, Phase.DRIVER, Phase.NVLINK)
 EVIL = (
     "@all \x1b[2J\x1b]0;owned\x07\x9b31m\u202e</title></style><script>alert(1)</script>&\x00\"'"
@@ -232,17 +233,13 @@ def test_every_verdict_is_in_the_page(name: str) -> None:
             assert verdict.check in text
             if not verdict.subject.startswith("GPU "):
                 assert verdict.subject in text, verdict
-            address, _, rest = verdict.actual.partition(": ")
-            parts = (
-                (address, rest)
-                if re.fullmatch(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:]{5}\.\d", address)
-                else (verdict.actual,)
-            )
+            where, _, rest = verdict.actual.partition(": ")
+            parts = (rest,) if ADDRESS.fullmatch(where) else (verdict.actual,)
             assert all(printable(part) in text for part in (*parts, verdict.expected)), verdict
             assert printable(verdict.remedy) in text
             if verdict.status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
-                for item in verdict.evidence:
-                    assert printable(item.text) in text, verdict
+                assert all(printable(item.text) in text for item in verdict.evidence), verdict
+                assert not ADDRESS.fullmatch(where) or where in text, verdict
 
 
 def test_gpus_that_are_alike_are_told_as_a_range() -> None:
@@ -351,6 +348,8 @@ def test_a_lost_gpu_has_an_empty_seat(sick: HostReport) -> None:
     page = Page(html.render(report(sick)))
     assert page.classes("rect").count("gpu lost") == 1
     assert "7 GPUs drawn, the platform has 8" in page.text
+    assert "! GPU 4 at 0000:9a:00.0: pci.gpu_link" in page.text, "GPU 4 of nvidia-smi is another"
+    assert "! GPU 4 at 9a:00.0" in page.text
 
 
 def test_what_nothing_was_said_of_is_not_drawn_as_good() -> None:

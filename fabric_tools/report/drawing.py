@@ -50,6 +50,8 @@ class _Drawing:
         self._lines = ET.SubElement(self._root, "g")  # below everything else
         self._over = ET.Element("g")  # marked pairs, above everything else
         self._at: dict[int, _Place] = {}
+        seen, wanted = len(gpu_numbers(node)), node.wanted
+        self._renumbered = wanted is not None and seen != wanted.gpus
         self._faults = [p for p, mark in marks.pairs.items() if mark.status is Status.FAIL]
 
     def text(self) -> str:
@@ -109,6 +111,8 @@ class _Drawing:
             return
         mark = self._marks.gpus.get(seat.gpu)
         words = links_words(self._node, seat.gpu)
+        if self._renumbered and mark and mark.address:
+            words = f"at {mark.address.partition(':')[2]}"
         if len(self._faults) > _MOST_FAULTS and self._shared(seat.gpu) > 1:
             said_by = [self._marks.pairs[p].checks for p in self._faults if seat.gpu in p]
             mark = Mark(Status.FAIL, list(dict.fromkeys(name for said in said_by for name in said)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fabric_tools.models.report import HostReport
 from fabric_tools.models.verdict import Status, Verdict
-from fabric_tools.report.text import ORDER, subjects
+from fabric_tools.report.text import ORDER, address, subjects
 
 #: A sign beside the colour, for print and for eyes that do not tell red from green.
 SIGNS = {Status.FAIL: "!", Status.UNKNOWN: "?", Status.WARN: "~"}
@@ -17,10 +17,11 @@ _EVERY = 10_000
 
 @dataclass(slots=True)
 class Mark:
-    """The worst that was said of one part, and by which checks."""
+    """The worst that was said of one part, by which checks, and of which bus address."""
 
     status: Status
     checks: list[str] = field(default_factory=list)
+    address: str = ""
 
     @property
     def sign(self) -> str:
@@ -65,16 +66,19 @@ def _spoken(host: HostReport) -> Iterable[Verdict]:
 def _add(mark: Mark, verdict: Verdict) -> None:
     """Only the checks of the worst status are named."""
     if ORDER.index(verdict.status) < ORDER.index(mark.status):
-        mark.status, mark.checks = verdict.status, []
+        mark.status, mark.checks, mark.address = verdict.status, [], ""
     if verdict.status is mark.status and verdict.check not in mark.checks:
         mark.checks.append(verdict.check)
+        mark.address = mark.address or address(verdict)
 
 
 def told(found: Marks) -> list[tuple[Status, str]]:
     """Each mark in words, alike ones together, faults first: ``! GPU 2, 3: nvlink.links``."""
     lines: dict[tuple[Status, str], list[str]] = {}
     for index, mark in sorted(found.gpus.items()):
-        lines.setdefault((mark.status, ", ".join(mark.checks)), []).append(f"GPU {index}")
+        # For a fault somebody will open the chassis: the address says which card, a number may not.
+        where = f" at {mark.address}" if mark.address and mark.status is Status.FAIL else ""
+        lines.setdefault((mark.status, ", ".join(mark.checks)), []).append(f"GPU {index}{where}")
     for (first, second), mark in sorted(found.pairs.items()):
         name = f"GPU{first}-GPU{second}"
         lines.setdefault((mark.status, f"{', '.join(mark.checks)} "), []).append(name)

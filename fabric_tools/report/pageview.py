@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fabric_tools.errors import SEVERITY, Exit, worst
 from fabric_tools.models.report import Decision, HostReport
 from fabric_tools.models.verdict import Status, Verdict
-from fabric_tools.report.text import Group, actual, evidence_text, groups, origin, subjects
+from fabric_tools.report.text import Group, actual, address, evidence_text, groups, origin, subjects
 
 _EVERY = 10_000
 _FEW = 4
@@ -214,7 +214,7 @@ def _values(group: Group, of: Callable[[Verdict], str]) -> tuple[str, ...]:
 def _actual(group: Group) -> tuple[str, ...]:
     """What was seen, and below it what only tells the subjects apart: their bus addresses."""
     same = actual(group)
-    found = {v.subject: v.actual.removesuffix(same).rstrip(": ") for v in group.verdicts}
+    found = {v.subject: address(v) for v in group.verdicts if v.actual != same}
     apart = ", ".join(f"{subject} at {where}" for subject, where in found.items() if where)
     return (same, apart) if apart else (same,)
 
@@ -236,6 +236,6 @@ def _quiet(group: Group) -> Quiet:
         check=", ".join(group.checks),
         subjects=_subjects(group.verdicts),
         expected="; ".join(_values(group, lambda verdict: verdict.expected)),
-        actual="; ".join(_actual(group)),
+        actual=actual(group),
         evidence=evidence_text(evidence[0]) if evidence else "",
     )

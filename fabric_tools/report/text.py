@@ -65,9 +65,19 @@ def groups(decision: Decision) -> list[Group]:
     return sorted(made, key=lambda group: ORDER.index(group.status))
 
 
+_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): ", re.ASCII)
+
+
+def address(verdict: Verdict) -> str:
+    """The bus address that what was seen begins with, or ""."""
+    found = _ADDRESS.match(verdict.actual)
+    return found[1] if found else ""
+
+
 def _alike(verdict: Verdict) -> str:
     """What was seen, without the bus address that differs for every GPU."""
-    return re.sub(r"^[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d: ", "", verdict.actual)
+    found = _ADDRESS.match(verdict.actual)
+    return verdict.actual[found.end() :] if found else verdict.actual
 
 
 def actual(group: Group) -> str:
