@@ -248,6 +248,22 @@ def test_gpus_that_are_alike_are_told_as_a_range() -> None:
     assert "GPU 3 at 00000000:5D:00.0" in text
 
 
+def test_all_evidence_of_alike_faults_is_there_the_rest_folded() -> None:
+    verdicts = tuple(
+        Verdict(
+            check="gpu.pcie", subject=f"GPU {n}", status=Status.FAIL, actual="x8",
+            evidence=(Evidence(probe="lspci", line=n, text=f"width of {n}"),),
+        )
+        for n in range(8)
+    )  # fmt: skip
+    decision = Decision(phase="driver", open=False, exit_code=1, verdicts=verdicts)
+    host = HostReport(host="n", platform=PlatformChoice(why="x"), decisions=(decision,))
+    page = Page(html.render(report(host)))
+    assert all(f"width of {n}" in page.text for n in range(8))
+    assert "4 more lspci line 4" in page.text
+    assert "no reason was given" in page.text
+
+
 def test_closed_gates_come_first_and_faults_before_the_rest(sick: HostReport) -> None:
     text = html.render(report(sick))
     open_and_closed = [c for c in Page(text).classes("details") if c.startswith("gate ")]

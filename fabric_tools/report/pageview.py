@@ -168,7 +168,7 @@ def _finding(
         dict.fromkeys(evidence_text(item) for v in group.verdicts for item in v.evidence)
     )
     rows = [
-        ("checks", () if _same_subjects(group) else _by_check(group)),
+        ("subjects", () if _same_subjects(group) else _by_subjects(group)),
         ("expected", _values(group, lambda verdict: verdict.expected)),
         ("actual", _actual(group)),
         ("evidence", evidence[:_FEW]),
@@ -196,8 +196,12 @@ def _same_subjects(group: Group) -> bool:
     return len({_subjects(_of(group, check)) for check in group.checks}) == 1
 
 
-def _by_check(group: Group) -> tuple[str, ...]:
-    return tuple(f"{check}: {_subjects(_of(group, check))}" for check in group.checks)
+def _by_subjects(group: Group) -> tuple[str, ...]:
+    """Who is spoken of by which checks, where not all speak of the same ones."""
+    found: dict[str, list[str]] = {}
+    for check in group.checks:
+        found.setdefault(_subjects(_of(group, check)), []).append(check)
+    return tuple(f"{who}: {', '.join(checks)}" for who, checks in found.items())
 
 
 def _values(group: Group, of: Callable[[Verdict], str]) -> tuple[str, ...]:
