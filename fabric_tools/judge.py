@@ -18,6 +18,7 @@ from fabric_tools.models.report import Decision, HostReport, ProbeSummary
 from fabric_tools.models.snapshot import ProbeStatus, Snapshot
 from fabric_tools.models.stack import StackLock
 from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
+from fabric_tools.nodemap import map_node
 from fabric_tools.parsers.reader import Facts, Missing, describe
 from fabric_tools.phases import BY_ID as PHASES
 from fabric_tools.phases import Phase
@@ -125,6 +126,7 @@ def _report(case: _Case, cases: Sequence[_Case]) -> HostReport:
         decisions=decisions,
         probes=_probes(case.facts[0]),
         waivers=question.waivers,
+        map=map_node(case.facts, case.target),
     )
 
 

@@ -231,6 +231,10 @@ def print_report(report: Report, output_format: str, *, verbose: bool) -> None:
         from fabric_tools.report import markdown
 
         print(markdown.render(report), end="")
+    elif output_format == "html":
+        from fabric_tools.report import html
+
+        print(html.render(report), end="")
     else:
         from fabric_tools.cli.output import terminal
         from fabric_tools.report import console

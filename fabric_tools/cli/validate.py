@@ -24,6 +24,7 @@ class Format(StrEnum):
     """Output formats of a report."""
 
     CONSOLE = "console"
+    HTML = "html"
     JSON = "json"
     JUNIT = "junit"
     MARKDOWN = "markdown"

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from fabric_tools.models.base import Model
+from fabric_tools.models.nodemap import NodeMap
 from fabric_tools.models.snapshot import HostIdentity, ProbeStatus, Source
 from fabric_tools.models.verdict import Verdict, Waiver
 
@@ -44,7 +45,7 @@ class PlatformChoice(Model):
 
 
 class HostReport(Model):
-    """Everything about one node."""
+    """Everything about one node. ``map`` is for drawing; it takes no part in any decision."""
 
     host: str
     moment: str = ""  # where one folder holds several readings
@@ -57,6 +58,7 @@ class HostReport(Model):
     decisions: tuple[Decision, ...]
     probes: tuple[ProbeSummary, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    map: NodeMap = NodeMap()
 
 
 class Report(Model):

@@ -65,9 +65,19 @@ def groups(decision: Decision) -> list[Group]:
     return sorted(made, key=lambda group: ORDER.index(group.status))
 
 
+_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): ", re.ASCII)
+
+
+def address(verdict: Verdict) -> str:
+    """The bus address that what was seen begins with, or ""."""
+    found = _ADDRESS.match(verdict.actual)
+    return found[1] if found else ""
+
+
 def _alike(verdict: Verdict) -> str:
     """What was seen, without the bus address that differs for every GPU."""
-    return re.sub(r"^[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d: ", "", verdict.actual)
+    found = _ADDRESS.match(verdict.actual)
+    return verdict.actual[found.end() :] if found else verdict.actual
 
 
 def actual(group: Group) -> str:
@@ -75,13 +85,13 @@ def actual(group: Group) -> str:
     return group.first.actual if len(group.verdicts) == 1 else _alike(group.first)
 
 
-def subjects(names: Sequence[str]) -> str:
-    """``GPU 0-3, GPU 6``; pairs by name, the first few of many."""
+def subjects(names: Sequence[str], most: int = _MAX_NAMED) -> str:
+    """``GPU 0-3, GPU 6``; pairs by name, the first ``most`` of many."""
     numbers = [re.fullmatch(r"GPU (\d+)", name) for name in names]
     if names and all(numbers):
         return _ranges(sorted(int(number[1]) for number in numbers if number))
-    shown = ", ".join(names[:_MAX_NAMED])
-    more = len(names) - _MAX_NAMED
+    shown = ", ".join(names[:most])
+    more = len(names) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
