@@ -59,6 +59,7 @@ _HEALTHY_FOR = {
 }
 #: And texts for those of which nothing is recorded.
 _WRITTEN = {
+    "kernel_modules.parse_sys_modules": (written.SYS_MODULES,),
     "apt_update.parse_apt_update": tuple(
         path.read_text()
         for path in sorted((_TESTS / "fixtures" / "more" / "apt").glob("[!S]*.txt"))

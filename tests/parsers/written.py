@@ -318,3 +318,10 @@ DNF_DOWN = """==> dnf makecache <==
 Error: Failed to download metadata for repo 'baseos': Cannot download repomd.xml
 ==> exit 1 <==
 """
+
+#: As the collector writes it: files of sysfs by their path.
+SYS_MODULES = """{
+ "/sys/module/nvidia/initstate": {"mode": "0444", "size": 4096, "text": "live\\n"},
+ "/sys/module/nvidia_uvm/initstate": {"mode": "0444", "size": 4096, "text": "coming\\n"}
+}
+"""
