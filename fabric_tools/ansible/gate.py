@@ -124,6 +124,7 @@ def _said(phase: Phase, side: str, outcome: sides.Outcome, *, check: bool) -> di
             "open": opened,
             "exit_code": int(outcome.exit_code),
             "reasons": outcome.reasons,
+            "platform": next((host.platform.id for host in outcome.report.hosts), ""),
         },
         "msg": f"would be closed: {words}" if check and not opened else words,
         "report": outcome.lines,

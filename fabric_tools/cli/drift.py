@@ -56,6 +56,9 @@ def drift(
     platforms_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="More platform files.")
     ] = None,
+    stacks_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="More stack locks.")
+    ] = None,
     output_format: FormatOption = Format.CONSOLE,
     ssh_config: SudoOptions.ssh_config = None,
     transport: SudoOptions.transport = SudoOptions.BUILTIN,
@@ -74,7 +77,7 @@ def drift(
     if (name or host_vars) and len(targets) + len(snapshot or []) > 1:
         raise UsageError("--name and --host-vars are about one host", where="drift")
     reach = Reach(None, local, ssh_config, transport, sudo, ask_sudo_password)
-    ask = _Ask(folder(ledger), public_key, name, host_vars, platforms_dir)
+    ask = _Ask(folder(ledger), public_key, name, host_vars, platforms_dir, stacks_dir)
     return _print(ask.all(targets, snapshot or [], reach), output_format)
 
 
@@ -87,6 +90,7 @@ class _Ask:
     name: str | None
     host_vars: Path | None
     platforms_dir: Path | None
+    stacks_dir: Path | None
 
     def all(self, targets: list[str], paths: list[Path], reach: Reach) -> list[HostDrift]:
         """Each node; one that cannot be reached does not keep the others from being read."""
@@ -123,21 +127,25 @@ class _Ask:
         return drift_of(entry, snapshot, self._inputs(snapshot), host=host)
 
     def _inputs(self, snapshot: Snapshot) -> Inputs | None:
+        from fabric_tools.declared import refuse_unknown_platform
         from fabric_tools.detect import choose_platform
         from fabric_tools.ledger import inputs_of
         from fabric_tools.models.inventory import HostVars
         from fabric_tools.parsers.reader import Facts
         from fabric_tools.platforms import load_platforms
+        from fabric_tools.stacks import DEFAULT_STACK, load_stacks, one_stack
         from fabric_tools.yaml_file import load_model
 
         if self.host_vars is None:
             return None
         site = load_model(self.host_vars, HostVars, key="fabric_host")
         platforms = load_platforms(self.platforms_dir)
-        if site.platform is not None and site.platform not in platforms:
-            raise UsageError(f"no platform {site.platform!r}", where=str(self.host_vars))
+        refuse_unknown_platform(site, platforms)
+        # As the gate of a playbook: where none is declared it is the default stack.
+        site = site.model_copy(update={"stack": site.stack or DEFAULT_STACK})
+        lock = one_stack(site.stack or DEFAULT_STACK, load_stacks(self.stacks_dir))
         _, choice = choose_platform(Facts(snapshot), platforms, site)
-        return inputs_of(site, platforms.get(choice.id))
+        return inputs_of(site, platforms.get(choice.id), lock)
 
 
 def _reached(targets: list[str], reach: Reach) -> Iterator[tuple[str, Reach]]:
