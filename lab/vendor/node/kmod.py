@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import driver, initramfs, kernel, paths
+from . import driver, initramfs, kernel, paths, trust
 
 KMOD = "/bin/kmod"
 #: Options of modprobe after which it changes nothing; the real program answers them.
@@ -98,7 +98,7 @@ def _insert(name: str, options: list[str], flags: set[str]) -> int:
         here = Path(words[0]).name.partition(".")[0].replace("-", "_")
         try:
             kernel.load(Path(words[0]), " ".join(words[1:]))
-        except kernel.Refused as refused:
+        except trust.Refused as refused:
             if str(refused) == "File exists":
                 continue
             text = f"ERROR: could not insert '{here}': {refused}"
@@ -125,7 +125,7 @@ def _remove(name: str, quiet: bool) -> int:
         return 0 if known else _error("modprobe", f"FATAL: Module {name} not found.", quiet)
     try:
         kernel.unload(here)
-    except kernel.Refused as refused:
+    except trust.Refused as refused:
         return _error("modprobe", f"FATAL: Module {here} {str(refused).partition(' by')[0]}.")
     _remove_unused(there, here)
     return 0
@@ -135,7 +135,7 @@ def _remove_unused(there: dict[str, dict[str, Any]], name: str) -> None:
     for need in there[name]["depends"]:
         try:
             kernel.unload(need)
-        except kernel.Refused:
+        except trust.Refused:
             continue  # somebody else needs it
         _remove_unused(there, need)
 
@@ -148,7 +148,7 @@ def insmod(arguments: list[str]) -> int:
         kernel.load(Path(arguments[0]).resolve(), " ".join(arguments[1:]))
     except OSError as error:
         return _error("insmod", f"ERROR: could not load module {arguments[0]}: {error.strerror}")
-    except kernel.Refused as refused:
+    except trust.Refused as refused:
         return _error("insmod", f"ERROR: could not insert module {arguments[0]}: {refused}")
     return 0
 
@@ -159,7 +159,7 @@ def rmmod(arguments: list[str]) -> int:
     for name in (argument for argument in arguments if not argument.startswith("-")):
         try:
             kernel.unload(Path(name).name.partition(".ko")[0].replace("-", "_"))
-        except kernel.Refused as refused:
+        except trust.Refused as refused:
             code = _error("rmmod", f"ERROR: Module {name} {refused}")
     return code
 
