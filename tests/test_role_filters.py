@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,32 @@ def key(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "fingerprint"), [("ed25519", ED25519), ("rsa2048", RSA), ("rfc9580_v6", V6)]
 )
-def test_the_declared_key_is_passed_on_unchanged(name: str, fingerprint: str) -> None:
-    assert openpgp.checked_key(key(name), fingerprint, "here") == key(name)
+def test_the_declared_key_is_passed_on_with_all_its_packets(name: str, fingerprint: str) -> None:
+    found = openpgp.checked_key(key(name), fingerprint, "here")
+    assert packets(found) == packets(key(name))
+    assert openpgp.checked_key(found, fingerprint, "here") == found
+    if name != "rfc9580_v6":  # written without a checksum, as version 6 is
+        assert found.split() == key(name).split()
+
+
+def packets(armoured: str) -> bytes:
+    body = armoured.partition("\n\n")[2].split("\n")
+    return base64.b64decode("".join(line for line in body if line[:1] not in ("=", "-")))
+
+
+@pytest.mark.parametrize("kind", ["MESSAGE", "PUBLIC KEY BLOCK OF NOBODY"])
+def test_what_stands_beside_the_key_is_not_passed_on(kind: str) -> None:
+    """apt (apt-key's awk) takes the first block of a file that begins with five dashes."""
+    other = key("ed25519").replace("PUBLIC KEY BLOCK", kind)
+    found = openpgp.checked_key(other + key("rsa2048"), RSA, "here")
+    assert found == openpgp.checked_key(key("rsa2048"), RSA, "here")
+
+
+def test_a_secret_key_is_no_public_key() -> None:
+    secret = base64.b64encode(b"\xc5\x01\x04").decode()
+    text = key("rsa2048").replace("\n\n", f"\n\n{secret}", 1)
+    with pytest.raises(UsageError, match="packet of type 5"):
+        openpgp.checked_key(text, RSA, "here")
 
 
 @pytest.mark.parametrize(

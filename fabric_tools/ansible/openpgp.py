@@ -16,17 +16,24 @@ from fabric_tools.errors import UsageError
 _BEGIN = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _END = "-----END PGP PUBLIC KEY BLOCK-----"
 _PUBLIC_KEY = 6
+#: What a public key consists of (RFC 9580, 10.1): its own packet, subkeys, names, signatures; and
+#: what has no meaning (marker, trust of gpg's own, padding). A secret key has no place in it.
+_PARTS = {_PUBLIC_KEY, 14, 13, 17, 2, 10, 12, 21}
+_ARMOUR_COLUMNS = 64
 #: A key with many signatures has some 10 KB.
 _MAX_CHARS = 256 * 1024
 
 
 def checked_key(text: str, fingerprint: str, where: str) -> str:
-    """``text`` as it is, where it holds one public key and that has this ``fingerprint``.
+    """The one public key in ``text``, armoured anew, where it has this ``fingerprint``.
 
     ``fingerprint``: 40 (version 4) or 64 hex digits (version 6), upper case. A file with a second
-    key is refused: apt and rpm would trust both. Raises ``UsageError``.
+    key is refused: apt and rpm would trust both. What is returned is what was read here and nothing
+    else of the text: apt's own reader takes the first armoured block of a file, whatever it is
+    called, and so would trust a key that nobody compared. Raises ``UsageError``.
     """
-    found = fingerprints(text, where)
+    data = _packets(text, where)
+    found = _primary_keys(data, where)
     if len(found) != 1:
         raise UsageError(
             f"{len(found)} keys where one is wanted, all of them would be trusted",
@@ -39,11 +46,11 @@ def checked_key(text: str, fingerprint: str, where: str) -> str:
             where=where,
             try_next="ask the mirror's keeper which is right; nothing was installed",
         )
-    return text
+    return _armoured(data)
 
 
-def fingerprints(text: str, where: str) -> tuple[str, ...]:
-    """The fingerprints of all primary keys in an armoured text. Raises ``UsageError``."""
+def _packets(text: str, where: str) -> bytes:
+    """The packets of all public key blocks of a text, one after the other."""
     if len(text) > _MAX_CHARS:
         raise UsageError("too large for a key", where=where, try_next="is this the right URL?")
     blocks = re.findall(re.escape(_BEGIN) + r"(.*?)" + re.escape(_END), text, re.DOTALL)
@@ -51,10 +58,27 @@ def fingerprints(text: str, where: str) -> tuple[str, ...]:
         raise UsageError(
             "no armoured OpenPGP public key", where=where, try_next="is this the right URL?"
         )
-    found: list[str] = []
-    for block in blocks:
-        found += _primary_keys(_dearmoured(block, where), where)
-    return tuple(found)
+    return b"".join(_dearmoured(block, where) for block in blocks)
+
+
+def _armoured(data: bytes) -> str:
+    """ASCII armour (RFC 9580, 6.2), with the checksum that older readers ask for."""
+    body = base64.b64encode(data).decode()
+    lines = [body[start : start + _ARMOUR_COLUMNS] for start in range(0, len(body), _ARMOUR_COLUMNS)]
+    check = base64.b64encode(_crc24(data).to_bytes(3, "big")).decode()
+    return "\n".join([_BEGIN, "", *lines, f"={check}", _END, ""])
+
+
+def _crc24(data: bytes) -> int:
+    """RFC 9580, 6.1.1."""
+    found = 0xB704CE
+    for byte in data:
+        found ^= byte << 16
+        for _ in range(8):
+            found <<= 1
+            if found & 0x1000000:
+                found ^= 0x1864CFB
+    return found
 
 
 def _dearmoured(block: str, where: str) -> bytes:
@@ -77,6 +101,8 @@ def _primary_keys(data: bytes, where: str) -> list[str]:
             at = start + length
             if at > len(data):
                 raise IndexError
+            if tag not in _PARTS:
+                raise UsageError(f"holds a packet of type {tag}, no public key does", where=where)
             if tag == _PUBLIC_KEY:
                 found.append(_fingerprint(data[start:at], where))
     except IndexError:
