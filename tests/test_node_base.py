@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fabric_tools.ansible.node_base import array_plan, mount_unit, node_settings, too_low
+from fabric_tools.ansible.node_base import array_plan, kernel_held, mount_unit, node_settings, too_low
 from fabric_tools.errors import UsageError
 
 HOST = {
@@ -113,3 +113,16 @@ def test_drives_that_are_not_there() -> None:
 )
 def test_mount_unit(place: str, unit: str) -> None:
     assert mount_unit(place) == unit
+
+
+def test_the_metapackages_that_bring_kernels_are_held_too() -> None:
+    """As the gate wants it: an Ubuntu server has linux-generic, which moves all the others."""
+    have = [
+        "linux-image-6.8.0-40-generic", "linux-modules-extra-6.8.0-40-generic", "linux-generic",
+        "linux-headers-generic-hwe-24.04", "linux-libc-dev", "linux-base", "linux-firmware", "vim",
+        "linux-modules-nvidia-580-server-open-generic",
+    ]  # fmt: skip
+    assert kernel_held(have, "6.8.0-40-generic") == [
+        "linux-generic", "linux-headers-generic-hwe-24.04", "linux-image-6.8.0-40-generic",
+        "linux-modules-extra-6.8.0-40-generic",
+    ]  # fmt: skip

@@ -177,6 +177,24 @@ def test_the_container_toolkit_is_no_part_of_the_driver() -> None:
     assert versions.vendor_names(have, ["vim"]) == ["vim"]
 
 
+def test_what_the_gate_wants_held_is_held() -> None:
+    have = {
+        "nvidia-utils-580-server": "580.173.02-0ubuntu0.24.04.1",
+        "nvidia-settings": "510.47.03-0ubuntu1",
+        "linux-modules-nvidia-580-server-open-6.8.0-40-generic": "6.8.0-40.40",
+        "linux-objects-nvidia-580-server-open-6.8.0-40-generic": "6.8.0-40.40",
+        "nvidia-container-toolkit": "1.20.0-1",
+        "nvlsm": "2025.10.14-1",
+        "vim": "2:9.0",
+    }
+    assert versions.held_names(have, ["*nvidia*"], "580.173.02") == [
+        "linux-modules-nvidia-580-server-open-6.8.0-40-generic",
+        "linux-objects-nvidia-580-server-open-6.8.0-40-generic",
+        "nvidia-utils-580-server",
+        "nvlsm",
+    ]
+
+
 def test_packages_of_other_branches_go_and_those_of_the_same_name_are_upgraded() -> None:
     have = {
         "nvidia-open-570": "570.172.08-1",

@@ -52,6 +52,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_resolve": versions.resolve,
     "fabric_driver_parts": versions.driver_parts,
     "fabric_vendor_names": versions.vendor_names,
+    "fabric_held_names": versions.held_names,
     "fabric_other_branches": versions.other_branches,
     "fabric_moving": versions.moving,
     "fabric_dgx_objections": versions.dgx_objections,
@@ -67,6 +68,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_mok_enrolled": reload.enrolled,
     "fabric_node_settings": node_base.node_settings,
     "fabric_too_low": node_base.too_low,
+    "fabric_kernel_held": node_base.kernel_held,
     "fabric_array_plan": node_base.array_plan,
 }
 

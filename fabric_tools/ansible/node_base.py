@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fabric_tools.checks.holds import is_kernel_meta, is_kernel_package
 from fabric_tools.errors import UsageError
 from fabric_tools.models.inventory import Array, HostVars
 from fabric_tools.models.platform import SiteSpec
@@ -68,6 +69,15 @@ def too_low(lines: Sequence[str], wanted: Mapping[str, int]) -> bool:
         return False
     pairs = zip(lines, wanted.values(), strict=True)
     return any(re.fullmatch(r"\d+", line) and int(line) < least for line, least in pairs)
+
+
+def kernel_held(installed: Iterable[str], kernel: str) -> list[str]:
+    """What is held so that no kernel moves or comes, by the rule of packages.kernel_hold.
+
+    Every kernel package, and the metapackages of the running flavour (linux-generic), of which one
+    that is free would bring the next kernel.
+    """
+    return sorted(n for n in installed if is_kernel_package(n) or is_kernel_meta(n, kernel))
 
 
 def array_plan(

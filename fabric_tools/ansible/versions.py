@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from fabric_tools.checks.packages import is_vendors
 from fabric_tools.errors import UsageError
 from fabric_tools.stacks.packages import DRIVER_GLOBS
 
@@ -141,6 +142,14 @@ def vendor_names(
         if any(fnmatchcase(name, glob) for glob in wanted)
         and (version is None or upstream(full) == version)
     )
+
+
+def held_names(have: Mapping[str, str], globs: Iterable[str], version: str) -> list[str]:
+    """What is held: all of the driver's version, and whatever packages.driver_hold asks for.
+
+    Ubuntu's prebuilt modules have the kernel's version and move the driver all the same.
+    """
+    return sorted({*vendor_names(have, globs, version), *filter(is_vendors, have)})
 
 
 def driver_parts(have: Mapping[str, str], globs: Iterable[str]) -> list[str]:

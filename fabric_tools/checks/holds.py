@@ -56,16 +56,16 @@ def kernel_set(kernel: str, installed: KernelPackages) -> tuple[Package | None, 
     """
     images = (f"linux-image-{kernel}", f"linux-image-unsigned-{kernel}")
     image = next((p for p in installed.packages if p.name in images), None)
+    return image, [p for p in installed.packages if is_kernel_meta(p.name, kernel)]
+
+
+def is_kernel_meta(name: str, kernel: str) -> bool:
+    """Whether this metapackage brings kernels of the flavour of ``kernel`` (``uname -r``)."""
     found = re.search(r"-([a-z][a-z0-9]*(?:-[a-z0-9]+)*)$", kernel)
-    flavour = found[1] if found else ""
-    metas = []
-    for package in installed.packages:
-        part = _KERNEL_PART.match(package.name)
-        if not part or not flavour or is_vendors(package.name) or _VERSIONED.search(package.name):
-            continue
-        if part[1] == flavour or part[1].startswith(f"{flavour}-"):
-            metas.append(package)
-    return image, metas
+    part = _KERNEL_PART.match(name)
+    if not part or not found or is_vendors(name) or _VERSIONED.search(name):
+        return False
+    return part[1] == found[1] or part[1].startswith(f"{found[1]}-")
 
 
 def _is_pinned(package: Package, pins: AptPins, whole: bool) -> bool:
