@@ -12,6 +12,7 @@ from fabric_tools.ansible import filters, openpgp, reload, versions
 from fabric_tools.ansible.driver_set import driver_set
 from fabric_tools.errors import UsageError
 from fabric_tools.parsers.base import ParseError
+from fabric_tools.parsers.rpm_locks import parse_rpm_locks
 from tests.cases_runner import ROOT
 
 KEYS = Path(__file__).parent / "fixtures/keys"
@@ -193,6 +194,28 @@ def test_what_the_gate_wants_held_is_held() -> None:
         "nvidia-utils-580-server",
         "nvlsm",
     ]
+
+
+def test_what_dnf_locks_is_what_the_gate_reads() -> None:
+    """One line a package: versionlock takes a pattern without a dash for a name."""
+    chosen = {"nvidia-open": "3:580.173.02-1.el9", "nvlsm": "2025.10.14-1"}
+    have = {
+        "nvidia-open": "580.126.09-1.el9",
+        "nvidia-driver-libs": "580.173.02-1.el9",
+        "nvidia-container-toolkit": "1.20.0-1",
+        "libnvidia-ml": "580.126.09-1.el9",
+    }
+    lines = versions.dnf_locks(chosen, have, ["*nvidia*"], "580.173.02")
+    assert lines == [
+        "nvidia-driver-libs-580.173.02-1.el9.*",
+        "nvidia-open-580.173.02-1.el9.*",
+        "nvlsm-2025.10.14-1.*",
+    ]
+    read = parse_rpm_locks("\n".join(lines) + "\n")
+    assert set(read.lines) == {"nvidia-driver-libs", "nvidia-open", "nvlsm"}
+    after = {**have, "nvidia-open": "580.173.02-1.el9"}
+    settled = {"nvidia-open": "580.173.02-1.el9", "nvlsm": "2025.10.14-1"}
+    assert versions.dnf_locks(settled, after, ["*nvidia*"], "580.173.02") == lines
 
 
 def test_packages_of_other_branches_go_and_those_of_the_same_name_are_upgraded() -> None:

@@ -56,6 +56,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_other_branches": versions.other_branches,
     "fabric_moving": versions.moving,
     "fabric_dgx_objections": versions.dgx_objections,
+    "fabric_dnf_locks": versions.dnf_locks,
     "fabric_dnf_moving": versions.dnf_moving,
     "fabric_units": reload.units_of,
     "fabric_active": reload.active,

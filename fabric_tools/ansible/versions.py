@@ -152,6 +152,20 @@ def held_names(have: Mapping[str, str], globs: Iterable[str], version: str) -> l
     return sorted({*vendor_names(have, globs, version), *filter(is_vendors, have)})
 
 
+def dnf_locks(
+    chosen: Mapping[str, str], have: Mapping[str, str], globs: Iterable[str], version: str
+) -> list[str]:
+    """Lines of versionlock.list: each package that was chosen, and what came with them.
+
+    By name, version and release, as `dnf versionlock add` writes them. A line with a version in a
+    pattern (``*nvidia*580.173.02*``) is read as a name there, and locks nothing; one with a pattern
+    for the name would shut out the container toolkit. Without the epoch, so that what was offered
+    and what is installed read the same.
+    """
+    found = {name: have[name] for name in vendor_names(have, globs, version)} | dict(chosen)
+    return sorted(f"{name}-{full.rpartition(':')[2]}.*" for name, full in found.items())
+
+
 def driver_parts(have: Mapping[str, str], globs: Iterable[str]) -> list[str]:
     """Installed packages of the driver, of whatever version, and none that is versioned apart."""
     names = vendor_names(have, globs)

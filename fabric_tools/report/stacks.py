@@ -86,7 +86,7 @@ def _kept(wanted: PackageSet) -> str:
     if pin.method == "package":
         return f"{pin.package} (not together with apt-mark hold)"
     if pin.method == "versionlock":
-        return f"dnf versionlock of {', '.join(pin.globs)}"
+        return f"dnf versionlock of {', '.join(pin.globs)} at {pin.version}"
     return f"a preferences file for {', '.join(pin.globs)} and apt-mark hold"
 
 

@@ -136,14 +136,11 @@ def _pin(lock: StackLock, naming: Naming, packages: tuple[Package, ...]) -> Pin:
     """The installer pins the exact revisions it resolved: a version with a star never chooses."""
     version = lock.driver.version
     method = naming.pin or "preferences"
-    globs: tuple[str, ...] = DRIVER_GLOBS
-    if method == "versionlock":
-        globs = tuple(f"{glob}{version}*" for glob in DRIVER_GLOBS)
     return Pin(
         method=method,
         package=f"nvidia-driver-pinning-{version}" if method == "package" else None,
         version=version,
-        globs=globs,
+        globs=DRIVER_GLOBS,
         apart=tuple(item.name for item in packages if item.version != version),
         hold=method == "preferences",
     )
