@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from fabric_tools.ansible.node_base import array_plan, kernel_held, mount_unit, node_settings, too_low
+from fabric_tools.ansible.node_base import (
+    array_plan,
+    kernel_held,
+    mount_unit,
+    node_settings,
+    too_low,
+)
 from fabric_tools.errors import UsageError
 
 HOST = {
@@ -22,7 +28,7 @@ def drive(path: str, serial: str, **more: object) -> dict[str, object]:
 
 
 def plan(*drives: dict[str, object], **declared: object) -> dict[str, object]:
-    links = [str(one["path"]) for one in drives]
+    links = [*(str(one["path"]) for one in drives), "/dev/md127"]
     devices = [f"/dev/disk/by-id/{one['serial']}" for one in drives]
     return array_plan({"devices": devices} | declared, json.dumps({"blockdevices": drives}), links)
 
@@ -66,8 +72,51 @@ def test_new_drives_make_an_array() -> None:
 
 def test_an_array_that_stands_is_left_alone() -> None:
     child = {"path": "/dev/md127", "type": "raid0", "mountpoints": ["/var/lib/fabric"]}
-    found = plan(drive("/dev/nvme1n1", "A", fstype="linux_raid_member", children=[child]))
-    assert found["refusal"] == "" and found["create"] == [] and found["wipe"] == []
+    found = plan(part("A", children=[child]), wipe_consent=["A"])
+    assert found["refusal"] == ""
+    assert (found["create"], found["wipe"], found["format"]) == ([], [], [])
+
+
+def part(serial: str, **more: object) -> dict[str, object]:
+    """A drive of the declared array."""
+    member = {"fstype": "linux_raid_member", "label": "node1:fabric"}
+    return drive(f"/dev/nvme{ord(serial) - 64}n1", serial, **(member | more))
+
+
+def test_a_run_that_was_cut_off_before_the_filesystem_is_finished() -> None:
+    child = {"path": "/dev/md127", "type": "raid0", "fstype": None, "mountpoints": [None]}
+    found = plan(part("A", children=[child]), part("B", children=[child]))
+    assert (found["refusal"], found["create"]) == ("", [])
+    assert found["format"] == ["mkfs.xfs", "/dev/md/fabric"], "not by force"
+    full = child | {"fstype": "xfs"}
+    assert plan(part("A", children=[full]), part("B", children=[full]))["format"] == []
+
+
+def test_another_array_of_these_drives_is_not_the_declared_one() -> None:
+    for paths in (["/dev/md5", "/dev/md5"], ["/dev/md127", "/dev/md5"]):
+        drives = [
+            part(serial, children=[{"path": path, "type": "raid0", "mountpoints": [None]}])
+            for serial, path in zip("AB", paths, strict=True)
+        ]
+        found = plan(*drives, wipe_consent=["A", "B"])
+        assert "the drives are in" in str(found["refusal"]) and "/dev/md5" in str(found["refusal"])
+        assert (found["create"], found["wipe"], found["format"]) == ([], [], [])
+
+
+def test_a_consent_that_was_used_once_does_not_clear_the_array_it_made() -> None:
+    """A drive is lost, or mdadm.conf: the array is down and its parts hold the weights."""
+    drives = (part("A"), part("B"), drive("/dev/nvme3n1", "C"))
+    found = plan(*drives, wipe_consent=["A", "B", "C"])
+    assert "/dev/nvme1n1, /dev/nvme2n1: part of /dev/md/fabric" in str(found["refusal"])
+    assert (found["create"], found["wipe"], found["format"]) == ([], [], [])
+    other = plan(part("A", label="node1:old"), wipe_consent=["A"])
+    assert other["refusal"] == "" and other["wipe"] == ["/dev/nvme1n1"]
+
+
+def test_a_filesystem_is_forced_only_where_all_drives_were_named() -> None:
+    drives = (drive("/dev/nvme1n1", "A", fstype="ext4"), drive("/dev/nvme2n1", "B"))
+    assert plan(*drives, wipe_consent=["A"])["format"] == ["mkfs.xfs", "/dev/md/fabric"]
+    assert plan(*drives, wipe_consent=["A", "B"])["format"][1] == "-f"
 
 
 @pytest.mark.parametrize(
@@ -97,9 +146,11 @@ def test_a_mounted_drive_is_never_cleared() -> None:
 def test_drives_that_are_not_there() -> None:
     here = {"blockdevices": [drive("/dev/nvme0n1", "A")]}
     declared = {"devices": ["/dev/disk/by-id/a", "/dev/disk/by-id/b"]}
-    found = array_plan(declared, json.dumps(here), ["/dev/nvme0n1", "/dev/disk/by-id/b"])
+    found = array_plan(
+        declared, json.dumps(here), ["/dev/nvme0n1", "/dev/disk/by-id/b", "/dev/md/x"]
+    )
     assert found["refusal"] == "no such drive: /dev/disk/by-id/b"
-    twice = array_plan(declared, json.dumps(here), ["/dev/nvme0n1", "/dev/nvme0n1"])
+    twice = array_plan(declared, json.dumps(here), ["/dev/nvme0n1", "/dev/nvme0n1", "/dev/md/x"])
     assert "lead to one drive" in str(twice["refusal"])
 
 

@@ -70,6 +70,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_node_settings": node_base.node_settings,
     "fabric_too_low": node_base.too_low,
     "fabric_kernel_held": node_base.kernel_held,
+    "fabric_array": node_base.array_declared,
     "fabric_array_plan": node_base.array_plan,
 }
 

@@ -80,26 +80,33 @@ def kernel_held(installed: Iterable[str], kernel: str) -> list[str]:
     return sorted(n for n in installed if is_kernel_package(n) or is_kernel_meta(n, kernel))
 
 
+def array_declared(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The array as plain values, with what the declaration leaves out. Raises ``UsageError``."""
+    try:
+        return Array.model_validate(declared).model_dump(mode="json")
+    except ValidationError as error:
+        raise UsageError(str(error.errors()[0]["msg"]), where="fabric_host.array") from error
+
+
 def array_plan(
     declared: Mapping[str, Any], lsblk_json: str, links: Sequence[str]
 ) -> dict[str, object]:
     """What may be done so that the array is there, and what forbids it.
 
-    ``lsblk_json``: ``lsblk --json --bytes`` with NAME, KNAME, PATH, TYPE, SIZE, SERIAL, FSTYPE,
-    PTTYPE, MOUNTPOINTS. ``links``: where the declared names lead, in order. Returns ``refusal``
-    (one line, or ""), ``wipe`` (drives to clear), ``create`` (argv of mdadm, empty where the array
-    stands), ``device``, ``mount`` and ``unit`` (its systemd unit). Raises ``UsageError``.
+    ``declared``: as ``array_declared`` gives it. ``lsblk_json``: ``lsblk --json --bytes`` with
+    NAME, KNAME, PATH, TYPE, SIZE, SERIAL, FSTYPE, LABEL, PTTYPE, MOUNTPOINTS. ``links``: where the
+    declared drives lead, in order, then where the name of the array leads. Returns ``refusal`` (one
+    line, or ""), ``wipe`` (drives to clear), ``create`` and ``format`` (argv, empty where there is
+    nothing to do), ``device``, ``mount`` and ``unit`` (its systemd unit). Raises ``UsageError``.
     """
-    try:
-        array = Array.model_validate(declared)
-    except ValidationError as error:
-        raise UsageError(str(error.errors()[0]["msg"]), where="fabric_host.array") from error
+    array = Array.model_validate(array_declared(declared))
     plan: dict[str, object] = {
-        "refusal": "", "wipe": [], "create": [], "device": array.device, "mount": array.mount,
-        "unit": mount_unit(array.mount),
+        "refusal": "", "wipe": [], "create": [], "format": [], "device": array.device,
+        "mount": array.mount, "unit": mount_unit(array.mount),
     }  # fmt: skip
     drives = {str(drive["path"]): drive for drive in _drives(json.loads(lsblk_json))}
-    found = [drives.get(link) for link in links]
+    *members, device = links
+    found = [drives.get(link) for link in members]
     absent = [name for name, drive in zip(array.devices, found, strict=True) if drive is None]
     if absent:
         return plan | {"refusal": f"no such drive: {', '.join(absent)}"}
@@ -107,12 +114,42 @@ def array_plan(
     if len({drive["path"] for drive in here}) != len(here):
         return plan | {"refusal": "two of the declared names lead to one drive"}
     if all(_in_array(drive, array.level) for drive in here):
-        return plan
+        return plan | _standing(array, here, device)
     return plan | _clearing(array, here)
 
 
+def _standing(array: Array, drives: Sequence[Mapping[str, Any]], device: str) -> dict[str, object]:
+    """Nothing to do, unless a run was cut off between the array and its filesystem."""
+    above = [child for drive in drives for child in drive.get("children", [])]
+    paths = sorted({str(child["path"]) for child in above})
+    if paths != [device]:
+        return {
+            "refusal": f"the drives are in {', '.join(paths)}, and {array.device} is "
+            f"{device}: give the array that name (mdadm.conf), or declare another one"
+        }
+    bare = not any(_holds(child) for child in above)
+    return {"format": _mkfs(array, force=False)} if bare else {}
+
+
+def _mkfs(array: Array, *, force: bool) -> list[str]:
+    """Without ``force`` it refuses by itself where it finds a filesystem."""
+    flag = {"xfs": "-f", "ext4": "-F"}[array.filesystem]
+    return [f"mkfs.{array.filesystem}", *([flag] if force else []), array.device]
+
+
 def _clearing(array: Array, drives: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """Which drives are cleared for a new array; one with data and no consent forbids it all."""
+    """Which drives are cleared for a new array; one with data and no consent forbids it all.
+
+    A consent stands in the inventory long after it was used. So it does not count for a part of the
+    declared array itself, which did not come up (a drive is missing, mdadm.conf was lost).
+    """
+    own = [str(drive["path"]) for drive in drives if _is_part(drive, array)]
+    if own:
+        return {
+            "refusal": f"{', '.join(own)}: part of {array.device}, which does not run as declared. "
+            "Nothing was cleared: see `cat /proc/mdstat`, `mdadm --assemble --scan`; to give its "
+            "data up run `mdadm --zero-superblock` on each"
+        }
     held, wipe = [], []
     for drive in drives:
         holds = _holds(drive)
@@ -132,7 +169,15 @@ def _clearing(array: Array, drives: Sequence[Mapping[str, Any]]) -> dict[str, ob
     argv = ["mdadm", "--create", array.device, "--run", f"--level={level}",
             f"--raid-devices={len(drives)}", "--metadata=1.2",
             *(str(drive["path"]) for drive in drives)]  # fmt: skip
-    return {"wipe": wipe, "create": argv}
+    # The filesystem of an earlier array shows again where the new one has the same shape.
+    agreed = all(drive.get("serial") in array.wipe_consent for drive in drives)
+    return {"wipe": wipe, "create": argv, "format": _mkfs(array, force=agreed)}
+
+
+def _is_part(drive: Mapping[str, Any], array: Array) -> bool:
+    """mdadm labels the parts of an array ``HOST:NAME``; NAME is the last part of its device."""
+    label = str(drive.get("label") or "").rpartition(":")[2]
+    return drive.get("fstype") == "linux_raid_member" and label == array.device.rpartition("/")[2]
 
 
 def _drives(lsblk: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

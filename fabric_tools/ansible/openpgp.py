@@ -64,7 +64,9 @@ def _packets(text: str, where: str) -> bytes:
 def _armoured(data: bytes) -> str:
     """ASCII armour (RFC 9580, 6.2), with the checksum that older readers ask for."""
     body = base64.b64encode(data).decode()
-    lines = [body[start : start + _ARMOUR_COLUMNS] for start in range(0, len(body), _ARMOUR_COLUMNS)]
+    lines = [
+        body[start : start + _ARMOUR_COLUMNS] for start in range(0, len(body), _ARMOUR_COLUMNS)
+    ]
     check = base64.b64encode(_crc24(data).to_bytes(3, "big")).decode()
     return "\n".join([_BEGIN, "", *lines, f"={check}", _END, ""])
 
