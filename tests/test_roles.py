@@ -180,3 +180,29 @@ def test_the_other_templates_render() -> None:
     assert "ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user root" in rendered(
         "persistenced.conf.j2"
     )
+
+
+def names(role: str, file: str) -> list[str]:
+    tasks = tasks_of(read(ROOT / "roles" / role / "tasks" / file))
+    return [
+        str(task.get("ansible.builtin.include_tasks") or task.get("ansible.builtin.command", task))
+        for task in tasks
+    ]
+
+
+def test_nothing_is_exchanged_or_ended_before_the_node_was_found_drained() -> None:
+    """On DGX OS too; and again after K3s was stopped, before its script ends every pod."""
+    dgx = names("nvidia_driver", "dgx.yml")
+    assert dgx.index("drained.yml") < dgx.index("dgx_upgrade.yml")
+    reload = names("nvidia_driver", "reload_do.yml")
+    script = next(
+        i for i, text in enumerate(reload) if text.startswith("{'argv': ['/usr/local/bin/k3s")
+    )
+    assert reload.index("reload_still.yml") < script
+
+
+def test_a_source_that_comes_back_is_moved_aside_again() -> None:
+    """With --no-clobber it would stay where an earlier copy is, and every run would say changed."""
+    for file in ("sources_apt.yml", "sources_dnf.yml"):
+        text = (ROOT / "roles/node_base/tasks" / file).read_text(encoding="utf-8")
+        assert "mv, --backup=numbered" in text and "no-clobber" not in text
