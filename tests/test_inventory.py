@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
+from pydantic import ValidationError
 
 from fabric_tools.ansible.inventory import Node, read_inventory
 from fabric_tools.ansible.ssh_args import ssh_options
 from fabric_tools.errors import UsageError
+from fabric_tools.models.inventory import HostVars
 from fabric_tools.transport.local import openssh_connection
 from fabric_tools.transport.ssh_config import SshConfig
 from tests.cases_runner import ROOT
@@ -184,3 +186,17 @@ def test_validate_i_refuses_options_about_one_host(folder: Path) -> None:
 @pytest.mark.cli
 def test_playbooks_prints_their_folder() -> None:
     assert cli("playbooks").stdout.decode().strip() == str(ROOT / "playbooks")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mirror": {"url": "http://user:pw@mirror.example.org", "key_fingerprint": "A" * 40}},
+        {"profile": {"proxy": "proxy.example.org:3128"}},
+        {"profile": {"proxy": 'http://proxy";\nDPkg::Pre-Invoke "x'}},
+    ],
+)
+def test_addresses_are_whole_and_hold_nothing_else(wrong: dict[str, object]) -> None:
+    """A mirror with credentials would be shown, and equal no source that apt tells."""
+    with pytest.raises(ValidationError):
+        HostVars.model_validate(wrong)

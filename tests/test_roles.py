@@ -206,3 +206,12 @@ def test_a_source_that_comes_back_is_moved_aside_again() -> None:
     for file in ("sources_apt.yml", "sources_dnf.yml"):
         text = (ROOT / "roles/node_base/tasks" / file).read_text(encoding="utf-8")
         assert "mv, --backup=numbered" in text and "no-clobber" not in text
+
+
+def test_what_holds_the_proxy_is_not_shown_where_it_has_credentials() -> None:
+    for file in ("proxy.yml", "facts.yml"):
+        for task in tasks_of(read(ROOT / "roles/node_base/tasks" / file)):
+            if re.search(
+                r"want\.proxy }}|environment\.j2|proxy\.conf|fabric_node_settings", str(task)
+            ):
+                assert task.get("no_log") == "{{ __node_base_secret }}", task["name"]

@@ -24,15 +24,17 @@ class Qos(Model):
 class Profile(Model):
     """What the site has chosen. ``fabric: none`` makes the roce phase not applicable.
 
-    ``proxy``: URL of the HTTP proxy that the node must use, None for none. ``no_proxy``: what must
-    bypass it, beside what always does (localhost, the node's own addresses, the cluster's ranges).
+    ``proxy``: URL of the HTTP proxy that the node must use, None for none. Whoever logs in on the
+    node can read it, so give it credentials only where nothing else will do. ``no_proxy``: what
+    must bypass it, beside what always does (localhost, the node's own addresses, the cluster's
+    ranges).
     ``ca_bundle``: PEM text of the site's own certificate authorities, which the node must trust.
     ``time_servers``: whom the node's clock follows; empty: the distribution's own.
     """
 
     fabric: Literal["roce", "infiniband", "none"] = "roce"
     k3s: Literal["embedded", "external", "none"] = "embedded"
-    proxy: str | None = None
+    proxy: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://[^\s\"\\]+$")] | None = None
     no_proxy: tuple[str, ...] = ()
     ca_bundle: str | None = None
     time_servers: tuple[str, ...] = ()
@@ -44,10 +46,11 @@ class Mirror(Model):
 
     ``url``: its base, without a slash at the end; packages lie at ``URL/apt/NAME`` and
     ``URL/rpm/NAME``. ``key_fingerprint``: the OpenPGP fingerprint (40 or 64 hex digits) of the key
-    that signs its package lists; the key itself lies at ``URL/keys/fabric.asc``.
+    that signs its package lists; the key itself lies at ``URL/keys/fabric.asc``. Credentials do not
+    belong in the address, which is shown and lies in files that everybody can read.
     """
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*[^\s/])?$")]
+    url: Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/[^\s]*[^\s/])?$")]
     key_fingerprint: Annotated[str, Field(pattern=r"^(?:[0-9A-F]{40}|[0-9A-F]{64})$")]
 
 

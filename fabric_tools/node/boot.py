@@ -26,6 +26,7 @@ _CONF = ("etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/li
 _NOUVEAU = re.compile(r"(?<![\w-])nouveau(?![\w-])")
 _NOUVEAU_FILE = re.compile(r"/nouveau\.ko(?:\.\w{2,4})?\Z")
 _FLAGS = ("run/reboot-required", "var/run/reboot-required")
+_MAX_ASKED = 500
 _LIST_BYTES = 8 * 1024 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,150}(?::[a-z0-9]{2,12})?\Z")
 
@@ -200,7 +201,10 @@ def ask_packages(probe: Probe, stop: Stop) -> Outcome:
         return listed
     rows = [line.split() for line in as_text(listed.stdout).split("\n")]
     names = [row[1] for row in rows if len(row) == 2 and row[0][1:2] in ("i", "W", "t")]
-    names = [name for name in names if _NAME.match(name)][:500]
+    names = [name for name in names if _NAME.match(name)]
+    if len(names) > _MAX_ASKED:
+        why = "%d packages, more than %d" % (len(names), _MAX_ASKED)
+        return Outcome("cut", None, b"", b"", time.monotonic() - began, why)
     if not names:
         return Outcome("ok", 0, b"", listed.stderr, time.monotonic() - began, "")
     return run_bounded((*probe.argv[:cut], *names), probe.timeout_s / 2, probe.max_bytes, stop=stop)

@@ -61,10 +61,17 @@ def ask_apt(probe: Probe, stop: Stop) -> Outcome:
 
 
 def ask_dnf(probe: Probe, stop: Stop) -> Outcome:
-    """What `dnf makecache` says, with a cache of its own; in the form of ``ask_apt``."""
+    """What `dnf makecache` says, with a cache of its own; in the form of ``ask_apt``.
+
+    A source that its own file lets dnf go without (``skip_if_unavailable``) must answer too.
+    """
 
     def ask(folder: str) -> Sequence[Tuple[str, ...]]:
-        return (("dnf", "-q", "--setopt=cachedir=%s/cache" % folder, "makecache"),)
+        cache, all_of = (
+            "--setopt=cachedir=%s/cache" % folder,
+            "--setopt=*.skip_if_unavailable=False",
+        )
+        return (("dnf", "-q", cache, all_of, "makecache"),)
 
     return _ask_in_folder(probe, stop, ask, ("makecache",), (0, 1))
 

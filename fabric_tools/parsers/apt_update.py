@@ -54,6 +54,11 @@ def _trouble(words: str) -> SourceTrouble:
     return next((name for name, sign in _TROUBLES.items() if sign.search(words)), "other")
 
 
+def _bare(words: str) -> str:
+    """Words that are shown: without the credentials of an address."""
+    return _USER.sub("", words.strip())
+
+
 def _base(uri: str) -> str:
     """What the signed files of one source have in common, without credentials."""
     bare = re.sub(r"/(?:InRelease|Release(?:\.gpg)?)$", "", _USER.sub("", uri))
@@ -84,7 +89,7 @@ class _Source:
         found = _trouble(words) if words else ("not signed" if self.good is False else "other")
         best = (self.line, "apt says nothing of it")
         number, text = next((item for item in told if _trouble(item[1]) == found), best)
-        return AptSource(line=number, uri=base, trouble=found, said=_USER.sub("", text)[:300])
+        return AptSource(line=number, uri=base, trouble=found, said=_bare(text)[:300])
 
 
 class _Reading:
@@ -100,7 +105,7 @@ class _Reading:
         if match := _URI.match(line):
             self.sources.setdefault(_base(match[1]), _Source(number))
         elif (message := _MESSAGE.match(line)) is None:
-            raise ParseError(PROBE, number, f"not a source of apt: {line.strip()[:60]!r}")
+            raise ParseError(PROBE, number, f"not a source of apt: {_bare(line)[:60]!r}")
         elif message[1] == "E":
             self.config = self.config or (number, message[2])
 
@@ -109,7 +114,7 @@ class _Reading:
         if step := _STEP.match(line):
             source = self._find(_bases(step[2], step[3]))
             if source is None:
-                name = f"{step[2]} {step[3]}"[:80]
+                name = _bare(f"{step[2]} {step[3]}")[:80]
                 raise ParseError(PROBE, number, f"{name} answers, but is not configured")
             if step[4] != "Release":  # that of a source without InRelease; its signature follows
                 source.good = step[1] in ("Hit", "Get")
@@ -167,6 +172,7 @@ def parse_apt_update(text: str) -> AptUpdate:
     if rc and reading.config is None and not any(source.trouble for source in sources):
         raise ParseError(PROBE, 0, f"exit status {rc}, but no source has a trouble")
     at, why = reading.config or (0, "")
+    why = _bare(why)
     return AptUpdate(sources=sources, rc=rc, config=why[:300] or None, line=at)
 
 
@@ -179,4 +185,4 @@ def parse_dnf_makecache(text: str) -> DnfRepos:
     if not told:
         raise ParseError("dnf_makecache", 0, f"exit status {rc} without a word")
     wrong = next(((n, words) for n, words in told if words.startswith("Error")), told[0])
-    return DnfRepos(trouble=_USER.sub("", wrong[1])[:300], line=wrong[0])
+    return DnfRepos(trouble=_bare(wrong[1])[:300], line=wrong[0])

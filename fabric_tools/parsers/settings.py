@@ -53,7 +53,10 @@ def parse_apt_config(text: str) -> AptConfig:
     for number, line in numbered(read_lines("apt_config", text, max_lines=20_000)):
         match = _APT.match(line)
         if match is None:
-            raise ParseError("apt_config", number, f"not a setting of apt: {line.strip()[:60]!r}")
+            name = line.partition('"')[
+                0
+            ].strip()  # the value may be a secret: a proxy with password
+            raise ParseError("apt_config", number, f"not a setting of apt: {name[:60]!r}")
         name, setting = match[1].lower(), Setting(line=number, value=match[2])
         if name.endswith("::"):
             lists.setdefault(name, []).append(setting)

@@ -206,7 +206,7 @@ def test_without_a_running_kernel_there_is_no_answer(node: Path) -> None:
     assert boot.read_next_boot(BY_ID["next_boot"], never, str(node)).status == "error"
 
 
-@pytest.mark.parametrize("how", ["list", "none", "broken"])
+@pytest.mark.parametrize("how", ["list", "none", "broken", "many"])
 def test_packages_are_asked_by_name(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +214,7 @@ def test_packages_are_asked_by_name(
         "list": "printf 'ii  nvidia-a:amd64\\nhi  nvidia-b\\nrc  nvidia-c\\nii  --x\\n'",
         "none": "exit 1",
         "broken": "exit 2",
+        "many": "seq -f 'ii  nvidia-%g' 501",
     }
     tool(tmp_path, "dpkg-query", rows[how])
     tool(tmp_path, "apt-cache", 'echo "$@"')
@@ -221,7 +222,11 @@ def test_packages_are_asked_by_name(
     path = f"{tmp_path}/bin:{processes.CLEAN_ENV['PATH']}"
     monkeypatch.setitem(processes.CLEAN_ENV, "PATH", path)
     found = boot.ask_packages(BY_ID["apt_policy"], never)
-    wanted = {"list": ("ok", b"policy nvidia-a:amd64 nvidia-b\n"), "none": ("ok", b"")}
+    wanted = {
+        "list": ("ok", b"policy nvidia-a:amd64 nvidia-b\n"),
+        "none": ("ok", b""),
+        "many": ("cut", b""),
+    }
     assert (found.status, found.stdout) == wanted.get(how, ("failed", b""))
 
 

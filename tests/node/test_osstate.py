@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric_tools.node import osstate
+from fabric_tools.node import osstate, processes
 from fabric_tools.node.run import never
 from fabric_tools.parsers.apt_update import parse_apt_update
 from fabric_tools.parsers.settings import parse_limits, parse_trust_store
@@ -71,6 +71,17 @@ def test_apt_that_hangs_costs_its_timeout_and_leaves_nothing(
 def test_a_tool_that_is_not_there_is_absent() -> None:
     probe = BY_ID["dnf_makecache"]._replace(argv=("no-such-dnf",))
     assert osstate.ask_dnf(probe, never).status == "absent"
+
+
+def test_dnf_may_go_without_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is down and has skip_if_unavailable would else leave dnf with status 0."""
+    (tmp_path / "dnf").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "dnf").chmod(0o755)
+    path = f"{tmp_path}:{processes.CLEAN_ENV['PATH']}"
+    monkeypatch.setitem(processes.CLEAN_ENV, "PATH", path)
+    monkeypatch.setenv("PATH", path)
+    found = osstate.ask_dnf(BY_ID["dnf_makecache"], never)
+    assert b" --setopt=*.skip_if_unavailable=False makecache\n" in found.stdout
 
 
 def test_without_room_for_its_folder_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

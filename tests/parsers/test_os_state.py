@@ -194,3 +194,17 @@ def test_trust_store() -> None:
     assert len(found.fingerprints) == 4
     with pytest.raises(ParseError):
         parse_trust_store("==> /a <==\nabc\n")
+
+
+def test_what_is_not_understood_is_told_without_its_secrets() -> None:
+    """The collector's text holds the proxy as it is; a report must not."""
+    cut = healthy("apt_config.txt") + 'Acquire::http::Proxy "http://user:hunter2@proxy'
+    with pytest.raises(ParseError, match="Acquire::http::Proxy") as told:
+        parse_apt_config(cut)
+    assert "hunter2" not in str(told.value)
+    head = "==> apt-get update --print-uris <==\n"
+    with pytest.raises(ParseError, match="not a source of apt") as told:
+        parse_apt_update(f"{head}http://user:hunter2@mirror/x\n==> exit 0 <==\n")
+    assert "hunter2" not in str(told.value)
+    text = f"{head}E: Malformed URI http://user:hunter2@mirror/x\n==> exit 100 <==\n"
+    assert parse_apt_update(text).config == "Malformed URI http://mirror/x"
