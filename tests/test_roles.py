@@ -10,6 +10,7 @@ import jinja2
 import pytest
 import yaml
 
+from fabric_tools.checks.origin import CUDA_OF_MIRROR
 from tests.cases_runner import ROOT
 
 ROLES = sorted(path.parent.parent for path in ROOT.glob("roles/*/tasks/main.yml"))
@@ -215,3 +216,8 @@ def test_what_holds_the_proxy_is_not_shown_where_it_has_credentials() -> None:
                 r"want\.proxy }}|environment\.j2|proxy\.conf|fabric_node_settings", str(task)
             ):
                 assert task.get("no_log") == "{{ __node_base_secret }}", task["name"]
+
+
+def test_the_gate_knows_where_the_role_finds_the_vendors_repository() -> None:
+    name = read(ROOT / "roles/nvidia_driver/defaults/main.yml")["nvidia_driver_mirror_name"]
+    assert f"/apt/{name}" == CUDA_OF_MIRROR

@@ -18,6 +18,8 @@ from fabric_tools.phases import Phase
 
 #: Paths of NVIDIA's repositories, which a mirror keeps: of DGX OS, and the CUDA network one.
 _DGX_PATH, _CUDA_PATH = "/baseos/", re.compile(r"/cuda(?:[/-]|$)")
+#: Where the role nvidia_driver finds the CUDA repository below a mirror (nvidia_driver_mirror_name).
+CUDA_OF_MIRROR = "/apt/nvidia"
 #: What the distribution's own archive calls itself; a PPA calls itself otherwise (LP-PPA-...).
 _ARCHIVE = "Ubuntu"
 
@@ -126,6 +128,8 @@ def _on_dgx(
 
 def _is_dgx(source: str, releases: AptReleases, mirror: str) -> bool:
     if _CUDA_PATH.search(source.partition(" ")[0]):
+        return False
+    if mirror and f"{source.partition(' ')[0]}/".startswith(f"{mirror}{CUDA_OF_MIRROR}/"):
         return False
     own = _DGX_PATH in source or releases.origins.get(source) == _ARCHIVE
     return own or bool(mirror and source.startswith(f"{mirror}/"))
