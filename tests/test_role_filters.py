@@ -150,14 +150,33 @@ Conf nvidia-open-580 (595.91.07-1 mirror:. [amd64])
 """
 
 
+def whole(lines: str) -> str:
+    """With apt's own total, without which the answer may be cut."""
+    came = [line for line in lines.splitlines() if line.startswith("Inst ")]
+    new = sum(line.split()[2].startswith("(") for line in came)
+    gone = lines.count("Remv ")
+    return (
+        f"{len(came) - new} upgraded, {new} newly installed, {gone} to remove and 0 not upgraded.\n"
+        + lines
+    )
+
+
+def test_an_answer_of_apt_that_is_cut_proves_nothing() -> None:
+    for text in ("", SIMULATED, whole(SIMULATED).rpartition("Inst ")[0]):
+        with pytest.raises(ParseError):
+            versions.moving(text, ["*nvidia*"])
+        with pytest.raises(ParseError):
+            versions.dgx_objections(text, "580.173.02")
+
+
 def test_packages_of_the_driver_and_the_kernel_that_would_move_are_told() -> None:
-    assert versions.moving(SIMULATED, ["*nvidia*", "libcuda*"]) == [
+    assert versions.moving(whole(SIMULATED), ["*nvidia*", "libcuda*"]) == [
         "nvidia-open-580 580.173.02-1 -> 595.91.07-1",
         "libnvidia-cfg1-595 new -> 595.91.07-1",
         "libcuda1 580.173.02-1 -> removed",
         "linux-image-amd64 6.1.1 -> 6.1.2",
     ]
-    assert versions.moving("Inst vim [2:9.0] (2:9.1 Debian:12 [amd64])\n", ["*nvidia*"]) == []
+    assert versions.moving(whole("Inst vim [2:9.0] (2:9.1 Debian:12 [amd64])\n"), ["*n*"]) == []
 
 
 def test_rows_of_dnf_that_would_move_are_told() -> None:
@@ -235,15 +254,17 @@ def test_packages_of_other_branches_go_and_those_of_the_same_name_are_upgraded()
 
 
 def test_an_upgrade_of_dgx_os_must_arrive_at_the_stack() -> None:
-    text = (
+    text = whole(
         "Inst nvidia-driver-580-open [580.126.09-1] (580.173.02-1 DGX [amd64])\n"
+        "Inst libnvidia-compute-580:i386 [580.126.09-1] (580.173.02-1 DGX [i386])\n"
         "Inst nvidia-acs-disable [22.1] (24.3 DGX [all])\n"
     )
     assert versions.dgx_objections(text, "580.173.02") == []
     assert versions.dgx_objections(text, "580.126.09") == [
-        "nvidia-driver-580-open would become 580.173.02-1"
+        "nvidia-driver-580-open would become 580.173.02-1",
+        "libnvidia-compute-580:i386 would become 580.173.02-1",
     ]
-    gone = "Remv nvidia-fabricmanager [580.126.09-1]\n"
+    gone = whole("Remv nvidia-fabricmanager [580.126.09-1]\n")
     assert versions.dgx_objections(gone, "580.173.02") == ["nvidia-fabricmanager would be removed"]
 
 
@@ -319,7 +340,7 @@ def test_headers_are_for_the_running_and_the_newest_kernel() -> None:
     kernels = reload.boot_kernels(images, "6.8.0-9-generic")
     assert kernels == ["6.8.0-9-generic", "6.8.0-40-generic"]
     assert reload.boot_kernels([], "6.1.0-50-amd64") == ["6.1.0-50-amd64"]
-    assert reload.boot_kernels(["/boot/vmlinuz-1-a"], "1-a") == ["1-a"]
+    assert reload.boot_kernels(["/boot/vmlinuz-1.2-a"], "1.2-a") == ["1.2-a"]
     assert reload.header_packages(["kernel-devel-{kernel}", "kernel-headers"], ["1", "2"]) == [
         "kernel-devel-1", "kernel-devel-2", "kernel-headers"
     ]  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from fabric_tools.node.grub import sorted_releases
+
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 
 
@@ -85,14 +87,8 @@ def boot_kernels(images: Iterable[str], running: str) -> list[str]:
         for name in (PurePosixPath(image).name for image in images)
         if name.startswith(("vmlinuz-", "vmlinux-")) and "rescue" not in name
     }
-    newest = max(releases, key=_release_key, default=running)
+    newest = [*sorted_releases(sorted(releases)), running][0]
     return list(dict.fromkeys([running, newest]))
-
-
-def _release_key(release: str) -> list[tuple[int, int, str]]:
-    """Numbers by value, text by letters."""
-    parts = re.findall(r"\d+|[a-z]+", release)
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
 
 
 def header_packages(patterns: Iterable[str], kernels: Iterable[str]) -> list[str]:

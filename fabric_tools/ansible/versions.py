@@ -14,6 +14,7 @@ from typing import Any
 
 from fabric_tools.checks.packages import is_vendors
 from fabric_tools.errors import UsageError
+from fabric_tools.parsers.upgrade_simulated import parse_upgrade_simulated
 from fabric_tools.stacks.packages import DRIVER_GLOBS
 
 #: Packages of the kernel that must not move by themselves either (NVIDIA driver installation
@@ -21,8 +22,6 @@ from fabric_tools.stacks.packages import DRIVER_GLOBS
 KERNEL_GLOBS = (
     "linux-image*", "linux-headers*", "linux-modules*", "linux-generic*", "linux-nvidia*",
 )  # fmt: skip
-
-_MOVES = re.compile(r"^(Inst|Remv) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?")
 
 #: A version of the driver, and not of a tool that NVIDIA versions apart (container toolkit, nvlsm).
 _DRIVER_VERSION = re.compile(r"^(\d{3})\.\d+(?:\.\d+)?$")
@@ -193,33 +192,36 @@ def other_branches(
 def moving(simulation: str, globs: Iterable[str]) -> list[str]:
     """What a simulated upgrade would do to packages of the vendor or the kernel.
 
-    One line each: ``nvidia-open-580 580.173.02-1 -> 595.91.07-1``.
+    One line each: ``nvidia-open-580 580.173.02-1 -> 595.91.07-1``. Raises ``ParseError`` for an
+    answer of apt-get that is not whole: what was cut off may be the package that moves.
     """
     wanted = (*globs, *KERNEL_GLOBS)
-    found = []
-    for line in simulation.splitlines():
-        match = _MOVES.match(line)
-        if match and any(fnmatchcase(match[2].partition(":")[0], glob) for glob in wanted):
-            after = "removed" if match[1] == "Remv" else match[4]
-            found.append(f"{match[2]} {match[3] or 'new'} -> {after}")
-    return found
+    return [
+        f"{move.name} {move.old or 'new'} -> {move.new or 'removed'}"
+        for move in parse_upgrade_simulated(simulation).moves
+        if any(fnmatchcase(_bare(move.name), glob) for glob in wanted)
+    ]
+
+
+def _bare(name: str) -> str:
+    """Without the architecture, which apt names where it is not the node's own."""
+    return name.partition(":")[0]
 
 
 def dgx_objections(simulation: str, driver_version: str) -> list[str]:
     """What stands against an upgrade of DGX OS: the driver would leave the stack's version or go.
 
     ``simulation``: `apt-get -s full-upgrade`. NVIDIA's other packages there have versions of their
-    own and may move.
+    own and may move. Raises ``ParseError`` for an answer that is not whole.
     """
     found = []
-    for line in simulation.splitlines():
-        match = _MOVES.match(line)
-        if match is None or not _DGX_DRIVER.match(match[2]):
+    for move in parse_upgrade_simulated(simulation).moves:
+        if not _DGX_DRIVER.match(_bare(move.name)):
             continue
-        if match[1] == "Remv":
-            found.append(f"{match[2]} would be removed")
-        elif upstream(match[4] or "") != driver_version:
-            found.append(f"{match[2]} would become {match[4]}")
+        if move.new is None:
+            found.append(f"{move.name} would be removed")
+        elif upstream(move.new) != driver_version:
+            found.append(f"{move.name} would become {move.new}")
     return found
 
 

@@ -32,8 +32,8 @@ def time(
 
     The bound is chrony's: offset, root dispersion and half the root delay. It grows while no server
     answers. From 0.1 s on it is a warning, from 1 s a fault. Where there is no chrony the kernel is
-    asked (timedatectl): synchronised or not, by how much is not told. A clock that follows nobody
-    but itself is not synchronised. Where all declared time servers are addresses, the one that is
+    asked (timedatectl): synchronised or not, by how much and with whom is not told, so that declared
+    time servers cannot be compared. A clock that follows nobody but itself is not synchronised. Where all declared time servers are addresses, the one that is
     followed must be among them.
     """
     expected = f"synchronised, off by less than {WARN_S} s"
@@ -43,6 +43,11 @@ def time(
         yield unknown(NODE, chrony, expected)
     elif isinstance(state, Missing):
         yield unknown(NODE, state if state.recorded else chrony, expected)
+    elif state.synchronized and site.profile.time_servers:
+        wanted = "follows one of " + " ".join(site.profile.time_servers)
+        why = "synchronised, but without chrony nobody tells with which server"
+        remedy = "install chrony (the base phase does), or declare no time servers"
+        yield Finding(NODE, Status.UNKNOWN, wanted, why, (at(state, state.line),), remedy)
     else:
         status = Status.PASS if state.synchronized else Status.FAIL
         word = "the kernel's clock is " + ("" if state.synchronized else "not ") + "synchronised"

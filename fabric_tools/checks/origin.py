@@ -18,7 +18,7 @@ from fabric_tools.phases import Phase
 
 #: Paths of NVIDIA's repositories, which a mirror keeps: of DGX OS, and the CUDA network one.
 _DGX_PATH, _CUDA_PATH = "/baseos/", re.compile(r"/cuda(?:[/-]|$)")
-#: Where the role nvidia_driver finds the CUDA repository below a mirror (nvidia_driver_mirror_name).
+#: Where our role finds the CUDA repository below a mirror (nvidia_driver_mirror_name).
 CUDA_OF_MIRROR = "/apt/nvidia"
 #: What the distribution's own archive calls itself; a PPA calls itself otherwise (LP-PPA-...).
 _ARCHIVE = "Ubuntu"
