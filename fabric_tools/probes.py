@@ -19,12 +19,10 @@ class Probe(NamedTuple):
     every RDMA device; ``netdev`` runs ``argv`` once for the network interface of every RDMA device,
     put in the place of ``{}``; ``apt`` and ``dnf`` ask which package sources answer; ``files``
     reads the small files that the patterns in ``argv`` name; ``trust`` reads the system's
-    certificates. ``saved`` is never asked by the collector: it is evidence of a test under load, of
-    a fault, or of a form that only people save.
-    put in the place of ``{}``; ``boot`` reads what the next boot will be; ``packages`` runs what
-    stands before ``--`` with the names of the installed packages that match the patterns behind it
-    (dpkg). ``saved`` is never asked by the collector: it is evidence of a test
-    under load, of a fault, or of a form that only people save.
+    certificates; ``boot`` reads what the next boot will be; ``packages`` runs what stands before
+    ``--`` with the names of the installed packages that match the patterns behind it (dpkg).
+    ``saved`` is never asked by the collector: it is evidence of a test under load, of a fault, or
+    of a form that only people save.
 
     ``timeout_s`` and ``max_bytes`` bound it (stdout; stderr is bounded by the collector).
     ``accept_rc`` lists the exit statuses that mean "the answer is whole". ``files`` are the names

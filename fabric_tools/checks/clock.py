@@ -32,9 +32,10 @@ def time(
 
     The bound is chrony's: offset, root dispersion and half the root delay. It grows while no server
     answers. From 0.1 s on it is a warning, from 1 s a fault. Where there is no chrony the kernel is
-    asked (timedatectl): synchronised or not, by how much and with whom is not told, so that declared
-    time servers cannot be compared. A clock that follows nobody but itself is not synchronised. Where all declared time servers are addresses, the one that is
-    followed must be among them.
+    asked (timedatectl): synchronised or not, by how much and with whom is not told, so that
+    declared time servers cannot be compared. A clock that follows nobody but itself is not
+    synchronised. Where all declared time servers are addresses, the one that is followed must be
+    among them.
     """
     expected = f"synchronised, off by less than {WARN_S} s"
     if not isinstance(chrony, Missing):
