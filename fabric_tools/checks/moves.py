@@ -14,7 +14,7 @@ from fabric_tools.checks.holds import (
     vendor_set,
 )
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
-from fabric_tools.models.boot import AptPins, AptReleases, DgxOs, KernelPackages, Move, UpgradePlan
+from fabric_tools.models.boot import AptPins, DgxOs, KernelPackages, Move, UpgradePlan
 from fabric_tools.models.facts import KernelRelease, OsRelease
 from fabric_tools.models.system import AptHolds, Package, Packages
 from fabric_tools.models.verdict import Status
@@ -38,20 +38,18 @@ def kernel_still(
     installed: KernelPackages | Missing,
     holds: AptHolds | Missing,
     pins: AptPins | Missing,
-    releases: AptReleases | Missing,
 ) -> Iterator[Finding]:
     """Neither an installed kernel package may move or go, nor a new kernel come.
 
     A hold that is missing is packages.kernel_hold's finding: what would move because of it is a
     warning here. This fails for what moves in spite of the holds. The simulation knows the package
-    lists that the node has now: without any it would move nothing and prove nothing. That the
-    sources answer is apt.sources' question; how old the lists are is not asked.
+    lists that the node has now; whether those are current is apt.sources' question.
     """
     owned = vendor_owns(dgx)
     if owned or os.id not in APT:
         yield owned or no_apt(os, "an upgrade moves no kernel package")
         return
-    for fact in (_no_lists(releases) or plan, installed, holds):
+    for fact in (plan, installed, holds):
         if isinstance(fact, Missing):
             yield unknown(NODE, fact)
             return
@@ -80,7 +78,6 @@ def driver_still(
     installed: Packages | Missing,
     holds: AptHolds | Missing,
     pins: AptPins | Missing,
-    releases: AptReleases | Missing,
 ) -> Iterator[Finding]:
     """No installed package of the vendor may move or go; packages kept back are fine.
 
@@ -92,7 +89,7 @@ def driver_still(
     if owned or os.id not in APT:
         yield owned or no_apt(os, "an upgrade moves no driver package")
         return
-    for fact in (_no_lists(releases) or plan, installed, holds):
+    for fact in (plan, installed, holds):
         if isinstance(fact, Missing):
             yield unknown(NODE, fact)
             return
@@ -103,16 +100,6 @@ def driver_still(
     free = loose(vendor_set(installed), holds, pins)
     named = [m for m in moves if _is_of(m, free)]
     yield _judged(plan, moves, named, "driver", "packages.driver_hold")
-
-
-def _no_lists(releases: AptReleases | Missing) -> Missing | None:
-    """Why the simulation proves nothing: apt knows what is installed and no repository."""
-    if isinstance(releases, Missing):
-        return releases
-    if any(not source.startswith("/var/lib/dpkg/") for source in releases.origins):
-        return None
-    why = "apt has no package list, so nothing could move: run `apt-get update` on the node"
-    return Missing(releases.probe, why, recorded=True)
 
 
 def _bare(move: Move) -> str:
