@@ -36,8 +36,11 @@ _EVERYWHERE = {"10.42.0.0", "10.43.0.0"}
 _BENCHMARK = ipaddress.IPv4Address("198.18.0.0")
 #: Eight groups of four digits, as the kernel prints GIDs.
 _GID_CHARS = 39
-#: Not behind a letter: apt's settings are called Acquire::http, Dir::Cache.
-_IPV6 = re.compile(r"(?<![0-9A-Za-z:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?")
+#: Not behind a letter: apt's settings are called Acquire::http, Dir::Cache. The letter of a line
+#: end in JSON, as in what the collector read from files, is none.
+_IPV6 = re.compile(
+    r"(?:(?<=\\[nrt])|(?<![0-9A-Za-z:.]))[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[\d.]+)?"
+)
 _HEX_ID = re.compile(r"\b[0-9a-fA-F]{32}\b")
 _EMAIL = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}"

@@ -200,3 +200,12 @@ def test_replaced_addresses_are_not_compared_with_the_plan(tmp_path: Path) -> No
     for judged, status in ((snapshot, Status.PASS), (redacted, Status.UNKNOWN)):
         (decision,) = report_on(judged, Phase.ROCE, site=site_of(case)).decisions
         assert {v.status for v in decision.verdicts if v.check == "roce.gid"} == {status}
+
+
+def test_an_address_behind_a_line_end_of_json_is_redacted() -> None:
+    """Files are read into JSON, where a line ends in the letter n."""
+    found = Redactor(("node1",)).text('{"text": "a\\nfd12:3456:789a::1 b\\tfd12:3456:789a::2"}')
+    assert "fd12" not in found and found.startswith('{"text": "a\\n2001:db8::')
+    assert Redactor(("node1",)).text('Acquire::http::Proxy "DIRECT";') == (
+        'Acquire::http::Proxy "DIRECT";'
+    )
