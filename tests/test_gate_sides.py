@@ -131,6 +131,21 @@ def test_a_ledger_that_was_changed_proves_nothing(case: sides.Case, node: Snapsh
     assert done.exit_code is Exit.UNKNOWN and "ledger verify" in done.reasons[0]
 
 
+def test_a_ledger_that_cannot_be_used_closes_the_gate_and_hides_no_verdict(
+    case: sides.Case, node: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in check mode, where an error instead of a closed gate would fail the play."""
+    prove(case, node, Phase.PREFLIGHT, Phase.BASE)
+    path = Ledger(case.ledger, case.host).path
+    path.write_bytes(path.read_bytes() + b"rubbish\n")
+    done = sides.leave(case, node.model_dump_json(), record=True)
+    assert done.exit_code is Exit.UNKNOWN and "line 3 is no entry" in done.reasons[0]
+    assert {d.phase for host in done.report.hosts for d in host.decisions} == {"driver", "ledger"}
+    monkeypatch.setattr("fabric_tools.ledger.store._MAX_BYTES", 10)
+    done = sides.entry(case, node.model_dump_json(), resume=True)
+    assert done.exit_code is Exit.UNKNOWN and not done.skip and "larger than" in done.reasons[0]
+
+
 def test_resume_skips_what_is_proved_and_unchanged(case: sides.Case, node: Snapshot) -> None:
     text = node.model_dump_json()
     prove(case, node, Phase.PREFLIGHT, Phase.BASE)

@@ -14,6 +14,7 @@ from fabric_tools.judge import Question, judge
 from fabric_tools.ledger import (
     Inputs,
     Ledger,
+    LedgerError,
     entry_of,
     files_sha256,
     inputs_of,
@@ -141,7 +142,7 @@ def leave(case: Case, text: str, *, record: bool) -> Outcome:
             inputs=_inputs(case, host, own=True), recorded_at=case.as_of,
         )  # fmt: skip
         ledger.append(new, key)
-    except UsageError as error:
+    except (UsageError, LedgerError) as error:
         why = (str(error),)
     return Outcome(
         _report(case, host, (*host.decisions, *_ledger_says(why))), notes=tuple(ledger.notes)
@@ -189,7 +190,7 @@ def _unproved(case: Case, host: HostReport, snapshot: Snapshot) -> tuple[str, ..
             machine_id=snapshot.host.machine_id, boot_id=snapshot.host.boot_id,
             inputs=_inputs(case, host, own=False), state=state_of(snapshot), as_of=case.as_of,
         )  # fmt: skip
-    except UsageError as error:
+    except (UsageError, LedgerError) as error:
         return (str(error),)
 
 
@@ -202,7 +203,7 @@ def _skip(case: Case, host: HostReport, snapshot: Snapshot) -> str:
             machine_id=snapshot.host.machine_id, boot_id=snapshot.host.boot_id,
             inputs=_inputs(case, host, own=True), state=state_of(snapshot), as_of=case.as_of,
         )  # fmt: skip
-    except UsageError as error:
+    except (UsageError, LedgerError) as error:
         return str(error)
     return found if isinstance(found, str) else ""
 
