@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +388,15 @@ def test_the_platform_is_declared_or_was_proved() -> None:
         driver_set({}, **DEBIAN)
     with pytest.raises(UsageError, match="no platform 'x'; there are"):
         driver_set({"platform": "x"}, **DEBIAN)
+
+
+def test_a_day_that_yaml_has_read_is_no_obstacle() -> None:
+    """`expires: 2027-01-31` without quotes is a date when it comes here."""
+    waiver = {
+        "check": "host.time", "host": "n1", "reason": "no time server on this site yet",
+        "owner": "ops", "expires": datetime(2027, 1, 31, tzinfo=UTC),
+    }  # fmt: skip
+    assert driver_set({**HOST, "waivers": [waiver]}, **DEBIAN)["stack"] == "r580-k3s136"
 
 
 def test_a_stack_that_may_not_be_used_here_is_refused_with_its_reasons() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from fabric_tools.ansible.values import site_of
 from fabric_tools.errors import UsageError
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.package_set import PackageSet
@@ -19,7 +17,6 @@ from fabric_tools.platforms import load_platforms
 from fabric_tools.stacks import DEFAULT_STACK, load_matrix, load_stacks, one_stack
 from fabric_tools.stacks.packages import package_set
 from fabric_tools.stacks.problems import problems
-from fabric_tools.yaml_file import first_problem
 
 
 def driver_set(
@@ -40,7 +37,7 @@ def driver_set(
     found, for a host that declares none. ``platforms``, ``stacks``: folders of the site's own
     files. Raises ``UsageError`` where the stack may not be used here, with every reason.
     """
-    host = _host(fabric_host)
+    host = site_of(fabric_host, "")
     spec = _platform(host.platform or platform, platforms)
     known = load_stacks(Path(stacks) if stacks else None)
     lock, matrix = one_stack(host.stack or DEFAULT_STACK, known), load_matrix()
@@ -85,13 +82,6 @@ def _services(
         "fabric_state": spec.fabric.reports_state.value and manager,
         "load_modules": ["ib_umad"] if spec.fabric.subnet_manager.value else [],
     }
-
-
-def _host(fabric_host: Mapping[str, Any]) -> HostVars:
-    try:
-        return HostVars.model_validate(json.loads(json.dumps(plain(fabric_host))))
-    except ValidationError as error:
-        raise UsageError(first_problem(error), where="fabric_host") from error
 
 
 def plain(value: Any) -> Any:

@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fabric_tools.ansible.values import site_of
 from fabric_tools.checks.holds import is_kernel_meta, is_kernel_package
 from fabric_tools.errors import UsageError
-from fabric_tools.models.inventory import Array, HostVars
+from fabric_tools.models.inventory import Array
 from fabric_tools.models.platform import SiteSpec
 from fabric_tools.node_settings import as_vars, no_proxy
 
@@ -25,7 +26,7 @@ def node_settings(fabric_host: Mapping[str, Any], addresses: Sequence[str]) -> d
     apt reaches without the proxy), ``ca``, ``mirror``, ``time_servers``. Raises ``UsageError``
     where the declaration is not valid.
     """
-    site = _declared(fabric_host)
+    site = site_of(fabric_host, "")
     profile = site.profile
     spec = SiteSpec(profile=profile, rails=site.rails)
     bypass = no_proxy(spec, addresses) if profile.proxy else ()
@@ -38,15 +39,6 @@ def node_settings(fabric_host: Mapping[str, Any], addresses: Sequence[str]) -> d
         "mirror": site.mirror is not None,
         "time_servers": list(profile.time_servers),
     }
-
-
-def _declared(fabric_host: Mapping[str, Any]) -> HostVars:
-    try:
-        return HostVars.model_validate(fabric_host)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{where}: {first['msg']}", where="fabric_host") from error
 
 
 def _is_host(name: str) -> bool:
