@@ -1,4 +1,4 @@
-"""``python -m lab up|down|status|break|heal|list-faults|needs``."""
+"""``python -m lab up|down|clean|status|break|heal|list-faults|needs``."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def main(argv: list[str]) -> int:
     up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
     up.add_argument("--kind", choices=("stock", "dgx-os"), default="stock")
     commands.add_parser("down", help="remove everything; the host is as before")
+    commands.add_parser("clean", help="remove images and packages too, which all labs share")
     commands.add_parser("status", help="what runs, and how to reach it")
     commands.add_parser("needs", help="what it needs of this host, and what is missing")
     for name, says in (("break", "put a cause in place"), ("heal", "take every cause away")):
@@ -56,6 +57,8 @@ def _run(given: argparse.Namespace) -> int:
         lifecycle.up(given.nodes, given.kind, progress)
     elif given.command == "down":
         lifecycle.down(progress)
+    elif given.command == "clean":
+        lifecycle.clean(progress)
     elif given.command == "status":
         return lifecycle.status()
     else:
