@@ -45,7 +45,9 @@ _APT = (
 )
 _PIN = "/etc/apt/preferences.d/nvidia-driver-pinning"
 _HEALTHY = "/usr/lib/lab/tell --healthy"
-_FABRIC = "systemctl is-active --quiet nvidia-fabricmanager && grep -q Completed /run/lab/fabric.json"
+_FABRIC = (
+    "systemctl is-active --quiet nvidia-fabricmanager && grep -q Completed /run/lab/fabric.json"
+)
 #: chronyd must have asked a server again before the node knows of its clock's error.
 _OFF_S = "chronyc -n -c tracking | awk -F, '{ exit !($5 * $5 %s 1 && $14 == \"Normal\") }'"
 _SYNCED = _OFF_S % "<"
