@@ -31,8 +31,12 @@ help: ## this list
 venv: $(DEV) ## .venv with everything for development
 
 .PHONY: demo
-demo: $(RUNTIME) ## judge the recorded nodes in examples/, without a node
+demo: ## drive a simulated node, break and heal it (DRY=1: only say what that installs)
 	@tools/demo
+
+.PHONY: demo-recorded
+demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a node
+	@tools/demo-recorded
 
 .PHONY: test
 test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-pythons ## everything that CI runs
@@ -51,13 +55,17 @@ test-ssh: $(DEV) ## the tests that reach a node, over a real sshd
 	$(PY) -m pytest tests/transport -m ssh
 
 .PHONY: lab-up
-lab-up: $(DEV) ## one simulated node (NODES=2, KIND=dgx-os); says what it installs
+lab-up: $(RUNTIME) ## one simulated node (NODES=2, KIND=dgx-os); says what it installs
 	@tools/bootstrap lab
 	$(PY) -m lab up --nodes $(or $(NODES),1) --kind $(or $(KIND),stock)
 
 .PHONY: lab-down
-lab-down: $(DEV) ## remove the simulated nodes
+lab-down: $(RUNTIME) ## remove the simulated nodes
 	$(PY) -m lab down
+
+.PHONY: lab-clean
+lab-clean: lab-down ## also remove the lab's images, packages and keys
+	$(PY) -m lab clean
 
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there

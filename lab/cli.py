@@ -1,4 +1,4 @@
-"""``python -m lab up|down|status|break|heal|list-faults|needs``."""
+"""``python -m lab up|down|clean|status|break|heal|list-faults|needs``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
 from lab.errors import LabError
 from lab.places import STATE
@@ -26,13 +27,14 @@ def main(argv: list[str]) -> int:
     up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
     up.add_argument("--kind", choices=("stock", "dgx-os"), default="stock")
     commands.add_parser("down", help="remove everything; the host is as before")
+    commands.add_parser("clean", help="remove images and packages too, which all labs share")
     commands.add_parser("status", help="what runs, and how to reach it")
     commands.add_parser("needs", help="what it needs of this host, and what is missing")
-    for name, says in (("break", "put a cause in place"), ("heal", "take every cause away")):
-        one = commands.add_parser(name, help=says)
-        if name == "break":
-            one.add_argument("fault")
-        one.add_argument("--node", type=int, choices=(1, 2), default=1)
+    one = commands.add_parser("break", help="put the cause of a fault in place")
+    one.add_argument("fault")
+    one.add_argument("--node", type=int, choices=(1, 2), default=1)
+    one = commands.add_parser("heal", help="take every cause away again")
+    one.add_argument("--node", type=int, choices=(1, 2), help="only there")
     commands.add_parser("list-faults", help="names, causes and the checks that must notice")
     given = parser.parse_args(argv)
     try:
@@ -56,10 +58,25 @@ def _run(given: argparse.Namespace) -> int:
         lifecycle.up(given.nodes, given.kind, progress)
     elif given.command == "down":
         lifecycle.down(progress)
+    elif given.command == "clean":
+        lifecycle.clean(progress)
     elif given.command == "status":
         return lifecycle.status()
     else:
-        raise LabError(f"{given.command}: not yet")
+        return _faults(given, progress)
+    return 0
+
+
+def _faults(given: argparse.Namespace, progress: Callable[[str], None]) -> int:
+    from lab import breaking
+
+    if given.command == "break":
+        breaking.put(given.fault, given.node, progress)
+    elif given.command == "heal":
+        if breaking.heal(given.node, progress) == 0:
+            progress("nothing is broken")
+    else:
+        print("\n".join(breaking.listing()))
     return 0
 
 

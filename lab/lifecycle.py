@@ -12,7 +12,7 @@ from lab.engine import find_engine
 from lab.errors import LabError
 from lab.image import build_image
 from lab.machines import LABEL, Node
-from lab.places import INVENTORY, KEY, KNOWN_HOSTS, REPOSITORY, SSH_CONFIG, STATE
+from lab.places import CACHE, INVENTORY, KEY, KNOWN_HOSTS, REPOSITORY, SSH_CONFIG, STATE
 from lab.run import run
 from lab.standins import hardware
 
@@ -53,6 +53,24 @@ def down(progress: Progress) -> None:
     for name in machines.remove_all(engine):
         progress(f"removed {name}")
     shutil.rmtree(STATE, ignore_errors=True)
+
+
+def clean(progress: Progress) -> None:
+    """Remove the images, packages and keys that every lab of this host shares.
+
+    Raises ``LabError`` while any lab is up.
+    """
+    engine = find_engine()
+    if engine.running("fabric-lab"):
+        raise LabError("a lab is up", "`python -m lab down` first, with its FABRIC_LAB")
+    tags = engine("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+    for tag in tags:
+        if "/fabric-lab-" in tag:
+            engine("rmi", tag)
+            progress(f"removed {tag}")
+    for place in (*CACHE.glob("pool-*"), *CACHE.glob("repository*")):
+        shutil.rmtree(place)
+    progress(f"removed what lay in {CACHE}")
 
 
 def status() -> int:
