@@ -16,7 +16,7 @@ class Fault:
     ``also``: checks that fail as its consequence, because the cause breaks what they look at too;
     no other check may fail. ``subject``: of whom ``check`` speaks. ``breaks`` and ``heals`` are
     shell scripts; ``on_mirror``: they run on the mirror machine. ``settle``: a command that must
-    succeed before the node is judged.
+    succeed before the node is judged. ``kind``: of the node that can have it.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Fault:
     also: tuple[str, ...] = ()
     on_mirror: bool = False
     unknown: bool = False
+    kind: str = "stock"
 
 
 _APT = (
@@ -137,6 +138,14 @@ FAULTS: tuple[Fault, ...] = (
     _told(
         "link-down", "17 of 18 links of one GPU are up", "nvlink.links",
         "gpus.6.nvlinks.17=false", subject="GPU 6",
+    ),
+    Fault(
+        "foreign-repository", "DGX OS has the CUDA network repository as a source beside its own",
+        closes="driver", check="driver.origin", kind="dgx-os",
+        breaks=r"sed -n 's|^URIs: \(.*\)/dgx/.*|deb [signed-by=/usr/share/keyrings/dgx.asc] \1/cuda/ "
+        "/|p' /etc/apt/sources.list.d/dgx.sources >/etc/apt/sources.list.d/cuda.list; "
+        "apt-get -qq update",
+        heals="rm -f /etc/apt/sources.list.d/cuda.list; apt-get -qq update",
     ),
 )  # fmt: skip
 

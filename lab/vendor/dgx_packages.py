@@ -28,9 +28,7 @@ _LIMITS = b"".join(
     for kind in ("soft", "hard")
     for item, value in (("memlock", "unlimited"), ("nofile", "1048576"))
 )
-_NO_UPDATES = (
-    b'APT::Periodic::Update-Package-Lists "0";\nAPT::Periodic::Unattended-Upgrade "0";\n'
-)
+_NO_UPDATES = b'APT::Periodic::Update-Package-Lists "0";\nAPT::Periodic::Unattended-Upgrade "0";\n'
 _POST = '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n'
 #: Name, what it needs, what it brings, what it does when it is installed.
 _SYSTEM: tuple[tuple[str, str, Mapping[str, bytes], str], ...] = (
