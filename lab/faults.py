@@ -142,8 +142,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "foreign-repository", "DGX OS has the CUDA network repository as a source beside its own",
         closes="driver", check="driver.origin", kind="dgx-os",
-        breaks=r"sed -n 's|^URIs: \(.*\)/dgx/.*|deb [signed-by=/usr/share/keyrings/dgx.asc] \1/cuda/ "
-        "/|p' /etc/apt/sources.list.d/dgx.sources >/etc/apt/sources.list.d/cuda.list; "
+        breaks=r"sed -n 's|^URIs: \(.*\)/dgx/.*|deb [signed-by=/usr/share/keyrings/dgx.asc] "
+        r"\1/cuda/ /|p' /etc/apt/sources.list.d/dgx.sources >/etc/apt/sources.list.d/cuda.list; "
         "apt-get -qq update",
         heals="rm -f /etc/apt/sources.list.d/cuda.list; apt-get -qq update",
     ),

@@ -72,8 +72,8 @@ def system() -> Iterator[Deb]:
 
 def kernels(release: str, sign: kernel.Sign) -> Iterator[Deb]:
     """The running kernel alone, and the meta package of the vendor's flavour."""
-    parts = [deb for deb in kernel.kernels(release, sign)
-             if deb.name in {kernel.package_name(kind, release) for kind in ("image", "headers")}]  # fmt: skip
+    wanted = {kernel.package_name(kind, release) for kind in ("image", "headers")}
+    parts = [deb for deb in kernel.kernels(release, sign) if deb.name in wanted]
     yield from parts
     yield kernel.initramfs_tools()
     depends = ", ".join(f"{deb.name} (= {deb.version})" for deb in parts)
