@@ -19,7 +19,8 @@ class Fault:
     fail. ``breaks`` and ``heals`` are scripts; on the mirror machine where ``on_mirror``.
     ``seen`` and ``settled``: commands that succeed, on the node, once the cause is in place and
     once nothing of it is left; they are asked again until they do. ``reboots``: the node is
-    restarted after ``heals``, because the remedy of the check says so.
+    restarted after ``heals``, because the remedy of the check says so. ``kind``: of the node that
+    can have it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Fault:
     reboots: bool = False
     seen: str = "true"
     settled: str = "true"
+    kind: str = "stock"
 
 
 RUNS = "580.173.02"
@@ -189,6 +191,14 @@ FAULTS: tuple[Fault, ...] = (
     _told(
         "link-down", "17 of 18 links of one GPU are up", "nvlink.links",
         "gpus.6.nvlinks.17=false", subject="GPU 6",
+    ),
+    Fault(
+        "foreign-repository", "DGX OS has the CUDA network repository as a source beside its own",
+        closes="driver", check="driver.origin", kind="dgx-os",
+        breaks=r"sed -n 's|^URIs: \(.*\)/dgx/.*|deb [signed-by=/usr/share/keyrings/dgx.asc] "
+        r"\1/cuda/ /|p' /etc/apt/sources.list.d/dgx.sources >/etc/apt/sources.list.d/cuda.list; "
+        "apt-get -qq update",
+        heals="rm -f /etc/apt/sources.list.d/cuda.list; apt-get -qq update",
     ),
 )  # fmt: skip
 

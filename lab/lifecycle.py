@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from lab import machines, network
+from lab.dgx import build_dgx_image
 from lab.engine import find_engine
 from lab.errors import LabError
 from lab.image import build_image
@@ -25,7 +26,7 @@ def up(count: int, kind: str, progress: Progress) -> None:
     engine = find_engine()
     if engine.running(LABEL):
         raise LabError("a lab is up already", "`python -m lab down` first")
-    image = build_image(engine, progress)
+    image = (build_dgx_image if kind == "dgx-os" else build_image)(engine, progress)
     shutil.rmtree(STATE, ignore_errors=True)
     STATE.mkdir(parents=True, mode=0o700)
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", KEY])
@@ -40,6 +41,8 @@ def up(count: int, kind: str, progress: Progress) -> None:
             machines.make_node(engine, image, plan, node, hardware.make(node.platform, node.name))
         for node in nodes:
             machines.wait_for_ssh(plan.address(node.address_number))
+            if node.kind == "dgx-os":  # a delivered node has read its lists
+                engine.exec(node.container, "apt-get", "-qq", "update")
     except LabError:
         machines.remove_all(engine)
         raise

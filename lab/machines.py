@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import network
+from lab import dgx, network
 from lab.engine import Engine
 from lab.errors import LabError
 from lab.places import KEY, NAME, STATE
@@ -101,6 +101,10 @@ def _first_files(disk: Path, plan: network.Plan, node: Node, hardware: dict[str,
     hosts = {"mirror": plan.address(MIRROR_NUMBER)}
     more = {"hostname": node.name, "hosts": hosts}
     told.write_text(json.dumps({**hardware, **more}, indent=1))
+    if node.kind == "dgx-os":
+        sources = disk / "etc/apt/sources.list.d/dgx.sources"
+        sources.parent.mkdir(parents=True)
+        sources.write_text(dgx.sources(hosts["mirror"]))
     ssh = disk / "etc/ssh"
     ssh.mkdir(parents=True)
     run(

@@ -13,7 +13,7 @@ from lab.vendor import BuildError, Repository, build_repository, gpg
 from lab.vendor.deb import write_repository
 
 #: Of the pool: what the image has already, and what the lab's kernels bring.
-_DEBIAN = REPOSITORY / "apt" / "debian"
+DEBIAN = REPOSITORY / "apt" / "debian"
 
 
 def build_mirror(pool: Path) -> Repository:
@@ -22,15 +22,15 @@ def build_mirror(pool: Path) -> Repository:
         repository = build_repository(REPOSITORY, kernel=platform.release())
     except BuildError as error:
         raise LabError(str(error)) from error
-    stamp = _DEBIAN / ".inputs"
+    stamp = DEBIAN / ".inputs"
     wanted = f"{pool.name} {(REPOSITORY / '.inputs').read_text()}"
     if not stamp.exists() or stamp.read_text() != wanted:
-        shutil.rmtree(_DEBIAN, ignore_errors=True)
+        shutil.rmtree(DEBIAN, ignore_errors=True)
         debs = [*sorted(pool.glob("*.deb")), *sorted(repository.debian_kernel.glob("*.deb"))]
         packages = [(_plain(deb.name), _control(deb), deb.read_bytes()) for deb in debs]
-        write_repository(_DEBIAN, packages, "Debian")
+        write_repository(DEBIAN, packages, "Debian")
         stamp.write_text(wanted)
-    gpg.sign([_DEBIAN], repository.private / "site.asc")
+    gpg.sign([DEBIAN], repository.private / "site.asc")
     (REPOSITORY / "keys" / "fingerprint").write_text(repository.fingerprint + "\n")
     return repository
 
@@ -39,7 +39,7 @@ def sign_all(repository: Repository, *, stranger: bool = False) -> None:
     """Sign every package list again; by a key that no node knows where ``stranger``."""
     repository.sign(stranger=stranger)
     name = "stranger.asc" if stranger else "site.asc"
-    gpg.sign([_DEBIAN], repository.private / name)
+    gpg.sign([DEBIAN], repository.private / name)
 
 
 def _plain(name: str) -> str:

@@ -75,7 +75,7 @@ def _names(sources: tuple[str, ...], releases: AptReleases) -> set[str]:
 
 
 def _on_stock(mine: list[AptCandidate], policy: AptPolicy, releases: AptReleases) -> Finding:
-    by_package = {p.name: _names(p.sources_of(p.installed), releases) for p in mine}
+    by_package = {p.name: _names(p.sources_installed, releases) for p in mine}
     gone = [name for name, names in by_package.items() if not names]
     known = [names for names in by_package.values() if names]
     common = set.intersection(*known) if known else set()
@@ -89,12 +89,16 @@ def _on_stock(mine: list[AptCandidate], policy: AptPolicy, releases: AptReleases
         proof = tuple(at(policy, p.line) for p in firsts[:3])
         return Finding(NODE, Status.FAIL, "one repository", shown, proof)
     if gone:
-        actual = f"no repository offers the installed version of {', '.join(gone[:4])}"
-        remedy = "keep the version in a mirror of your own, else it cannot be installed again"
-        line = next(p.line for p in mine if p.name == gone[0])
-        return Finding(NODE, Status.WARN, "one repository", actual, (at(policy, line),), remedy)
+        return _not_offered([p for p in mine if p.name in gone], policy, "one repository")
     actual = f"{len(mine)} packages of {sorted(common)[0]}"
     return Finding(NODE, Status.PASS, "one repository", actual, (at(policy, mine[0].line),))
+
+
+def _not_offered(gone: list[AptCandidate], policy: AptPolicy, expected: str) -> Finding:
+    names = ", ".join(p.name for p in gone[:4])
+    actual = f"no repository offers the installed version of {names}"
+    remedy = "keep the version in a mirror of your own, else it cannot be installed again"
+    return Finding(NODE, Status.WARN, expected, actual, (at(policy, gone[0].line),), remedy)
 
 
 def _on_dgx(
@@ -108,11 +112,12 @@ def _on_dgx(
         strange = [s for s in sources if not _is_dgx(s, releases, mirror)]
         return strange[0] if len(strange) == len(sources) and strange else ""
 
-    for word, version_of in (("is", "installed"), ("would come", "candidate")):
-        for p in mine:
-            if found := foreign(p.sources_of(getattr(p, version_of))):
-                actual = f"{p.name} {getattr(p, version_of)} {word} from {found}"
-                return Finding(NODE, Status.FAIL, expected, actual, (at(policy, p.line),))
+    told = [(p, "is", p.installed, p.sources_installed) for p in mine]
+    told += [(p, "would come", p.candidate, p.sources_of(p.candidate)) for p in mine]
+    for p, word, which, sources in told:
+        if found := foreign(sources):
+            actual = f"{p.name} {which} {word} from {found}"
+            return Finding(NODE, Status.FAIL, expected, actual, (at(policy, p.line),))
     for p in mine:
         best = max((v.priority for v in p.versions if v.version == p.candidate), default=0)
         for version in p.versions:
@@ -122,6 +127,8 @@ def _on_dgx(
                 remedy = "take that repository out: on DGX OS only the vendor's belong"
                 line = at(policy, p.line)
                 return Finding(NODE, Status.WARN, expected, actual, (line,), remedy)
+    if gone := [p for p in mine if not p.sources_installed]:
+        return _not_offered(gone, policy, expected)
     actual = f"{len(mine)} packages, none from another repository"
     return Finding(NODE, Status.PASS, expected, actual, (at(policy, mine[0].line),))
 

@@ -18,8 +18,8 @@ _UNLIMITED = {"unlimited", "infinity", "-1"}
     "host.limits",
     phases=(Phase.BASE,),
     title="sessions may lock memory and open files enough",
-    remedy="write them to a file in /etc/security/limits.d (the base phase does); PAM applies a "
-    "line for * to everybody but root",
+    remedy="write them to a file in /etc/security/limits.d (the base phase does, but not on DGX "
+    "OS, where limits are the vendor's); PAM applies a line for * to everybody but root",
 )
 def limits(found: Limits) -> Iterator[Finding]:
     """Soft and hard limits for everybody and for root, as PAM reads its files: the last line wins.
@@ -64,7 +64,8 @@ def _enough(value: str, want: LimitSetting) -> bool:
     "host.sysctl",
     phases=(Phase.BASE,),
     title="the kernel is set for many processes that watch files",
-    remedy="write them to a file in /etc/sysctl.d and run `sysctl --system` (the base phase does)",
+    remedy="write them to a file in /etc/sysctl.d and run `sysctl --system` (the base phase does, "
+    "but not on DGX OS)",
 )
 def sysctl(found: Sysctls) -> Iterator[Finding]:
     """Values in force, not those in files: what another file or tool has set since counts.

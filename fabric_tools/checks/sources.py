@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
+from fabric_tools.models.boot import DgxOs
 from fabric_tools.models.facts import OsRelease
 from fabric_tools.models.os_state import AptConfig, AptSource, AptUpdate, DnfRepos
 from fabric_tools.models.platform import SiteSpec, Target
@@ -52,13 +53,18 @@ def _shown(items: Sequence[str]) -> str:
     remedy="run `apt-get update` on the node and mend what it names",
 )
 def sources(
-    os: OsRelease, apt: AptUpdate | Missing, dnf: DnfRepos | Missing, site: SiteSpec
+    os: OsRelease,
+    dgx: DgxOs | Missing,
+    apt: AptUpdate | Missing,
+    dnf: DnfRepos | Missing,
+    site: SiteSpec,
 ) -> Iterator[Finding]:
     """Every configured source must answer, with an index that its key has signed and that is valid.
 
     Only the signed index is asked for, no package list. Where the inventory declares a mirror, only
     its sources are judged here, for the base phase replaces all others; that they are gone is the
-    business of apt.mirror. On RHEL `dnf makecache` is asked.
+    business of apt.mirror. On DGX OS, where the vendor's sources stay, all are judged. On RHEL `dnf
+    makecache` is asked.
     """
     expected = "every source answers, signed by its key"
     if is_rpm(os):
@@ -70,8 +76,10 @@ def sources(
     if apt.config is not None:
         yield Finding(NODE, Status.FAIL, expected, apt.config, (at(apt, apt.line),))
         return
-    mine = [s for s in apt.sources if site.mirror is None or _of_mirror(s, site)]
-    if not mine and site.mirror is not None:
+    replaced = site.mirror is not None and not _is_dgx(dgx)
+    mine = [s for s in apt.sources if not replaced or _of_mirror(s, site)]
+    if not mine and replaced:
+        assert site.mirror is not None
         why = f"no source of {site.mirror.url} yet: the base phase puts it in place ({site.source})"
         yield Finding(NODE, Status.NOT_APPLICABLE, expected, why, (at(apt),))
         return
@@ -90,6 +98,10 @@ def sources(
         tuple(at(apt, source.line) for source in bad[:_SHOWN]),
         _REMEDIES.get(bad[0].trouble or "", ""),
     )
+
+
+def _is_dgx(dgx: DgxOs | Missing) -> bool:
+    return not isinstance(dgx, Missing) and dgx.present
 
 
 def _dnf(dnf: DnfRepos | Missing, expected: str) -> Finding:
@@ -112,17 +124,23 @@ def _no_mirror(target: Target) -> str:
     remedy="remove the other sources from sources.list and sources.list.d (the base phase does)",
     not_applicable=_no_mirror,
 )
-def mirror(os: OsRelease, apt: AptUpdate | Missing, site: SiteSpec) -> Iterator[Finding]:
+def mirror(
+    os: OsRelease, dgx: DgxOs | Missing, apt: AptUpdate | Missing, site: SiteSpec
+) -> Iterator[Finding]:
     """Where the inventory declares a mirror, every source lies below its URL and one does at least.
 
     Another source can move a package that the mirror pins, or stop the node's updates where the
-    site has no internet. Whether the sources answer is said by apt.sources.
+    site has no internet. Whether the sources answer is said by apt.sources. On DGX OS the vendor's
+    sources stay as they are; a foreign one is driver.origin's finding.
     """
     assert site.mirror is not None
     expected = f"only sources below {site.mirror.url}"
     if is_rpm(os):
         why = f"{os.id} has no apt (os-release)"
         yield Finding(NODE, Status.NOT_APPLICABLE, expected, why, (at(os, os.line),))
+    elif not isinstance(dgx, Missing) and dgx.present:
+        why = "DGX OS keeps its vendor's sources (/etc/dgx-release)"
+        yield Finding(NODE, Status.NOT_APPLICABLE, expected, why, (at(dgx, dgx.line),))
     elif isinstance(apt, Missing):
         yield unknown(NODE, apt, expected)
     elif apt.config is not None:

@@ -104,11 +104,14 @@ class AptVersion(Model):
     """One version that apt knows.
 
     ``sources``: repositories that offer it (``URI suite/component``), not dpkg's own list.
+    ``installed``: the installed one; where two repositories have packages of one version that
+    differ, they are two versions of one name to apt.
     """
 
     version: str
     priority: int
     sources: tuple[str, ...]
+    installed: bool = False
 
 
 class AptCandidate(Model):
@@ -124,8 +127,14 @@ class AptCandidate(Model):
     versions: tuple[AptVersion, ...] = ()
 
     def sources_of(self, version: str | None) -> tuple[str, ...]:
-        """The repositories that offer this version."""
+        """The repositories that offer this version; of several of one name the first, as apt."""
         return next((v.sources for v in self.versions if v.version == version), ())
+
+    @property
+    def sources_installed(self) -> tuple[str, ...]:
+        """The repositories that offer what is installed."""
+        marked = (v.sources for v in self.versions if v.installed)
+        return next(marked, self.sources_of(self.installed))
 
 
 class AptPolicy(Fact):

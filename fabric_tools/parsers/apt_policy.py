@@ -1,7 +1,8 @@
 """`apt-cache policy NAME...`: installed and candidate version, and which repository offers which.
 
-Evidence: real output of a Debian 12 host; one text re-rendered from facts (neither installed nor
-available).
+Evidence: real output of a Debian 12 host; lines of the CUDA network repository as
+NVIDIA/apt-packaging-fabric-manager#3 shows them; one text re-rendered from facts (neither installed
+nor available).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ PROBE = "apt_policy"
 
 _NAME = re.compile(r"([a-z0-9][a-z0-9+.-]{0,150}(?::[a-z0-9]{2,12})?):$", re.ASCII)
 _VERSION = re.compile(r"  (Installed|Candidate): (\(none\)|\S{1,150})$")
-_ROW = re.compile(r" (?:\*\*\*|   ) (\S{1,150}) (-?\d{1,6})$")
-# A flat repository has "./" where others have suite, component and architecture.
-_FROM = re.compile(r" {7,12}-?\d{1,6} (\S{1,400})(?: (\S{1,200})(?: \S{1,20})? Packages)?$")
+_ROW = re.compile(r" (\*\*\*|   ) (\S{1,150}) (-?\d{1,6})(?: \(phased \d{1,3}%\))?$")
+#: Rank and source. A flat repository has "./", or nothing for "/", where others have suite,
+#: component and architecture.
+_SOURCE = re.compile(r" {1,12}-?\d{1,6} (\S{1,400})(?: (\S{0,200})(?: \S{1,20})? Packages)?$")
 _UNKNOWN = re.compile(r"N: Unable to locate package (\S{1,200})$")
 #: What stands for dpkg's own list in the version table.
 _STATUS = "/var/lib/dpkg/status"
@@ -30,14 +32,14 @@ class _Block:
     name: str
     line: int
     said: dict[str, str] = field(default_factory=dict)
-    rows: list[tuple[str, int, list[str]]] = field(default_factory=list)
+    rows: list[tuple[str, int, list[str], bool]] = field(default_factory=list)
 
     def candidate(self) -> AptCandidate:
         if len(self.said) != 2:
             why = f"{self.name}: without Installed or Candidate (cut?)"
             raise ParseError(PROBE, self.line, why)
         versions = {name: None if v == "(none)" else v for name, v in self.said.items()}
-        rows = {version for version, _, _ in self.rows}
+        rows = {version for version, *_ in self.rows}
         if self.rows and not {v for v in versions.values() if v} <= rows:
             raise ParseError(PROBE, self.line, f"{self.name}: the version table is cut")
         return AptCandidate(
@@ -46,9 +48,19 @@ class _Block:
             installed=versions["Installed"],
             candidate=versions["Candidate"],
             versions=tuple(
-                AptVersion(version=v, priority=p, sources=tuple(s)) for v, p, s in self.rows
+                AptVersion(version=v, priority=p, sources=tuple(s), installed=here)
+                for v, p, s, here in self.rows
             ),
         )
+
+
+def source_in(line: str) -> str | None:
+    """The repository in a line of ``apt-cache policy``: ``URI suite/component``, or a file's path.
+
+    None where the line is none of a repository.
+    """
+    match = _SOURCE.match(line)
+    return f"{match[1]} {match[2] or ''}".strip() if match else None
 
 
 def parse_apt_policy(text: str) -> AptPolicy:
@@ -65,10 +77,12 @@ def parse_apt_policy(text: str) -> AptPolicy:
                 raise ParseError(PROBE, number, f"{found[-1].name}: {match[1]} twice")
             found[-1].said[match[1]] = match[2]
         elif found and (match := _ROW.match(line)):
-            found[-1].rows.append((match[1], int(match[2]), []))
-        elif found and found[-1].rows and (match := _FROM.match(line)):
-            if match[1] != _STATUS:
-                found[-1].rows[-1][2].append(f"{match[1]} {match[2] or ''}".strip())
+            found[-1].rows.append((match[2], int(match[3]), [], match[1] == "***"))
+        elif found and found[-1].rows and (source := source_in(line)):
+            if source != _STATUS:
+                found[-1].rows[-1][2].append(source)
+        elif found and found[-1].rows and line[:1] == " ":
+            raise ParseError(PROBE, number, f"not a line of a version table: {line[:80]!r}")
         elif line[0] != " " and line[:3] != "W: " and "apt-cache policy" not in line:
             raise ParseError(PROBE, number, f"not a line of apt-cache policy: {line[:80]!r}")
     if not found and not unknown:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 
 from fabric_tools.models.boot import AptReleases
+from fabric_tools.parsers.apt_policy import source_in
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
 
 PROBE = "apt_releases"
-# A flat repository has "./" where others have suite, component and architecture.
-_SOURCE = re.compile(r" {1,6}-?\d{1,6} (\S{1,400})(?: (\S{1,200})(?: \S{1,20})? Packages)?$")
 _ORIGIN = re.compile(r"[ ,]o=([^,]{1,200})")
 
 
@@ -35,8 +34,8 @@ def parse_apt_releases(text: str) -> AptReleases:
             match = _ORIGIN.search(line)
             if at is not None and match:
                 found[at] = match[1].strip()
-        elif match := _SOURCE.match(line):
-            at = f"{match[1]} {match[2] or ''}".strip()
+        elif source := source_in(line):
+            at = source
             found.setdefault(at, "")
         elif not line.startswith("     origin "):
             raise ParseError(PROBE, number, f"not a line of apt-cache policy: {line[:80]!r}")

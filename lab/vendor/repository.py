@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.vendor import dgx_packages as dgx
 from lab.vendor import driver_packages as driver
 from lab.vendor import gpg
 from lab.vendor import kernel_packages as kernel
@@ -47,6 +48,11 @@ class Repository:
         return self.folder / "apt" / "nvidia-later"
 
     @property
+    def dgx(self) -> Path:
+        """The place of the repository of DGX OS."""
+        return self.folder / "apt" / dgx.PATH
+
+    @property
     def debian_kernel(self) -> Path:
         """Kernels, dkms and initramfs-tools."""
         return self.folder / "apt" / "debian-kernel"
@@ -66,7 +72,7 @@ class Repository:
         secret = self.private / ("stranger.asc" if stranger else "site.asc")
         if stranger:
             gpg.ensure_key(secret, "Stranger")
-        gpg.sign([self.nvidia, self.nvidia_later, self.debian_kernel], secret)
+        gpg.sign([self.nvidia, self.nvidia_later, self.dgx, self.debian_kernel], secret)
 
 
 def private_folder(folder: Path) -> Path:
@@ -126,6 +132,11 @@ def _write(repository: Repository, doubles: Path | None, dkms: Path) -> None:
     kernels = [*kernel.kernels(repository.kernel, signer), kernel.initramfs_tools()]
     packages = [*_built(kernels), kernel.repack_dkms(dkms)]
     write_repository(repository.debian_kernel, packages, "Debian")
+    of_dgx = [*dgx.driver(_doubles(dgx.RELEASE.version, doubles)), *dgx.system()]
+    of_dgx += dgx.kernels(repository.kernel, signer)
+    write_repository(repository.dgx, [*_built(of_dgx), kernel.repack_dkms(dkms)], "NVIDIA DGX")
+    # The CUDA network repository by the path that it has there: on a DGX it is foreign.
+    (repository.folder / "apt" / "cuda").symlink_to(repository.nvidia.name)
 
 
 def _built(debs: Iterable[Deb]) -> list[tuple[str, str, bytes]]:

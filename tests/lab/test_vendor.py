@@ -16,7 +16,14 @@ from fabric_tools.parsers.fabricmanager_log import parse_fabricmanager_log
 from fabric_tools.parsers.kernel_log import parse_kernel_log
 from fabric_tools.parsers.kernel_modules import parse_kernel_modules
 from fabric_tools.parsers.nvidia_module import parse_loaded_module
-from lab.vendor import BuildError, Repository, build_repository, files, kernel_packages
+from lab.vendor import (
+    BuildError,
+    Repository,
+    build_repository,
+    dgx_packages,
+    files,
+    kernel_packages,
+)
 from lab.vendor.deb import Deb, Entry, build, members
 from lab.vendor.driver_packages import RELEASES, Release
 from lab.vendor.node import (
@@ -104,7 +111,7 @@ def newer(one: str, other: str) -> bool:
 
 
 def test_lists_agree_with_what_lies_there(mirror: Repository) -> None:
-    for folder in (mirror.nvidia, mirror.nvidia_later, mirror.debian_kernel):
+    for folder in (mirror.nvidia, mirror.nvidia_later, mirror.dgx, mirror.debian_kernel):
         found = stanzas(folder)
         assert {item["Filename"] for item in found} == {f"./{p.name}" for p in folder.glob("*.deb")}
         for item in found:
@@ -124,6 +131,7 @@ def test_signed_by_the_key_that_is_served(mirror: Repository, tmp_path: Path) ->
     assert gpgv(mirror, mirror.nvidia, tmp_path) != 0
     mirror.sign()
     assert gpgv(mirror, mirror.debian_kernel, tmp_path) == 0
+    assert gpgv(mirror, mirror.dgx, tmp_path) == 0
 
 
 def test_no_secret_is_served(mirror: Repository) -> None:
@@ -207,6 +215,18 @@ def test_the_driver_is_one_version_and_the_fabric_manager_is_free(mirror: Reposi
     nvlink5 = found["nvlink5-580", f"{VERSION}-1"]["Depends"]
     assert "nvlsm (>= 2025.10.12)" in nvlink5
     assert f"nvidia-fabricmanager (= {VERSION}-1)" in nvlink5
+
+
+def test_dgx_os_has_one_driver_and_one_kernel_and_nothing_of_elsewhere(mirror: Repository) -> None:
+    found = stanzas(mirror.dgx)
+    names = [item["Package"] for item in found]
+    assert len(names) == len(set(names)) and {*dgx_packages.INSTALLED, "dkms"} <= set(names)
+    assert not [name for name in names if "pinning" in name or name.startswith("nvidia-open")]
+    for item in found:
+        wanted = {word.split(" (")[0] for word in item.get("Depends", "").split(", ")}
+        assert wanted - {"", "python3", "kmod", "openssl"} <= set(names), item["Package"]
+    cuda = mirror.folder / "apt" / "cuda"
+    assert cuda.resolve() == mirror.nvidia and "/baseos/" in str(mirror.dgx)
 
 
 def test_pins(mirror: Repository) -> None:

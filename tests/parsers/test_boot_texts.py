@@ -92,6 +92,22 @@ def test_policy_and_releases() -> None:
     assert origins["http://deb.debian.org/debian bookworm/main"] == "Debian"
 
 
+def test_repositories_of_the_suite_slash() -> None:
+    """As NVIDIA/apt-packaging-fabric-manager#3 shows the CUDA network repository: no suite."""
+    cuda = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64"
+    rows = f"     550.54.14-1 580\n        580 {cuda}  Packages\n"
+    table = f"  Version table:\n *** 550.54.14-1 100\n        100 /var/lib/dpkg/status\n{rows}"
+    policy = f"cuda-drivers:\n  Installed: 550.54.14-1\n  Candidate: 550.54.14-1\n{table}"
+    (package,) = parse_apt_policy(policy).packages
+    assert package.sources_installed == () and package.versions[1].sources == (cuda,)
+    assert not package.versions[1].installed
+    phased = policy.replace(" *** 550.54.14-1 100", " *** 550.54.14-1 100 (phased 20%)")
+    assert parse_apt_policy(phased).packages[0].versions[0].installed
+    head = f"Package files:\n 580 {cuda}  Packages\n     release o=NVIDIA,l=NVIDIA,c=\n"
+    text = head + "     origin developer.download.nvidia.com\nPinned packages:\n"
+    assert parse_apt_releases(text).origins == {cuda: "NVIDIA"}
+
+
 def test_preferences() -> None:
     assert parse_apt_preferences("").pins == ()
     first, second, last = parse_apt_preferences(written.APT_PREFERENCES).pins
@@ -142,6 +158,7 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (parse_upgrade_simulated, UPGRADE + UPGRADE.split("\n")[3] + "\n"),
     (parse_upgrade_simulated, UPGRADE.replace("[5.2.15-2+b8] ", "[5.2.15-2+b8")),
     (parse_apt_policy, POLICY.replace(" *** 3.0.19-1~deb12u2 100\n", "")),
+    (parse_apt_policy, POLICY.replace(" /var/lib/dpkg/status", " /var/lib/dpkg/status of")),
     (parse_apt_releases, ""),
     (parse_apt_releases, RELEASES.replace("Pinned packages:\n", "")),
     (parse_apt_releases, POLICY),
