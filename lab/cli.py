@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
 from lab.errors import LabError
 from lab.places import STATE
@@ -28,11 +29,11 @@ def main(argv: list[str]) -> int:
     commands.add_parser("down", help="remove everything; the host is as before")
     commands.add_parser("status", help="what runs, and how to reach it")
     commands.add_parser("needs", help="what it needs of this host, and what is missing")
-    for name, says in (("break", "put a cause in place"), ("heal", "take every cause away")):
-        one = commands.add_parser(name, help=says)
-        if name == "break":
-            one.add_argument("fault")
-        one.add_argument("--node", type=int, choices=(1, 2), default=1)
+    one = commands.add_parser("break", help="put the cause of a fault in place")
+    one.add_argument("fault")
+    one.add_argument("--node", type=int, choices=(1, 2), default=1)
+    one = commands.add_parser("heal", help="take every cause away again")
+    one.add_argument("--node", type=int, choices=(1, 2), help="only there")
     commands.add_parser("list-faults", help="names, causes and the checks that must notice")
     given = parser.parse_args(argv)
     try:
@@ -59,7 +60,20 @@ def _run(given: argparse.Namespace) -> int:
     elif given.command == "status":
         return lifecycle.status()
     else:
-        raise LabError(f"{given.command}: not yet")
+        return _faults(given, progress)
+    return 0
+
+
+def _faults(given: argparse.Namespace, progress: Callable[[str], None]) -> int:
+    from lab import breaking
+
+    if given.command == "break":
+        breaking.put(given.fault, given.node, progress)
+    elif given.command == "heal":
+        if breaking.heal(given.node, progress) == 0:
+            progress("nothing is broken")
+    else:
+        print("\n".join(breaking.listing()))
     return 0
 
 

@@ -1,7 +1,8 @@
 """Every fault that the lab can make: its cause, how it is put in place, and who must notice.
 
 A fault changes a cause (a package, a unit, a file, told hardware), never the text that a probe
-prints. The scripts run in the node as root.
+prints. The scripts are for ``sh -eu`` and run as root; a script that heals may follow one that was
+cut short.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """``closes``: the gate that must close. ``check``: the check that names the fault.
+    """``closes``: the first gate that must close. ``check``: the check that names the fault, of
+    ``subject``; where ``unknown``, by UNKNOWN.
 
-    ``also``: checks that fail as its consequence, because the cause breaks what they look at too;
-    no other check may fail. ``subject``: of whom ``check`` speaks. ``breaks`` and ``heals`` are
-    shell scripts; ``on_mirror``: they run on the mirror machine. ``settle``: a command that must
-    succeed before the node is judged.
+    ``also``: checks that fail as a consequence, and ``because``: why they must; no other check may
+    fail. ``breaks`` and ``heals`` are scripts; on the mirror machine where ``on_mirror``.
+    ``seen`` and ``settled``: commands that succeed, on the node, once the cause is in place and
+    once nothing of it is left; they are asked again until they do. ``reboots``: the node is
+    restarted after ``heals``, because the remedy of the check says so.
     """
 
     name: str
@@ -27,15 +30,25 @@ class Fault:
     heals: str
     subject: str = "node"
     also: tuple[str, ...] = ()
+    because: str = ""
     on_mirror: bool = False
     unknown: bool = False
+    reboots: bool = False
+    seen: str = "true"
+    settled: str = "true"
 
 
+RUNS = "580.173.02"
 _APT = (
     "DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 --allow-downgrades "
     "--allow-change-held-packages install"
 )
+_PIN = "/etc/apt/preferences.d/nvidia-driver-pinning"
 _HEALTHY = "/usr/lib/lab/tell --healthy"
+_FABRIC = "systemctl is-active --quiet nvidia-fabricmanager && grep -q Completed /run/lab/fabric.json"
+#: chronyd must have asked a server again before the node knows of its clock's error.
+_OFF_S = "chronyc -n -c tracking | awk -F, '{ exit !($5 * $5 %s 1 && $14 == \"Normal\") }'"
+_SYNCED = _OFF_S % "<"
 
 
 def _told(name: str, says: str, check: str, change: str, **more: object) -> Fault:
@@ -46,17 +59,45 @@ def _told(name: str, says: str, check: str, change: str, **more: object) -> Faul
     )  # fmt: skip
 
 
+def _moved(version: str) -> str:
+    """Everything of the driver to one version of its branch, held there by the vendor's pin."""
+    return (
+        f"apt-get -qq update; apt-get -qq -y purge 'nvidia-driver-pinning-*'; "
+        f"{_APT} nvidia-driver-pinning-{version}; "
+        "DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 --allow-downgrades "
+        "dist-upgrade"
+    )
+
+
+#: Stops who uses the module, loads the one that is installed, starts them again.
+_RELOAD = (
+    "systemctl stop nvidia-fabricmanager nvidia-persistenced; "
+    "rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia; modprobe nvidia; "
+    "systemctl start nvidia-persistenced nvidia-fabricmanager"
+)
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "fabric-manager-behind", "the fabric manager is one patch behind the driver",
-        closes="driver", check="driver.stack_match",
-        breaks=f"{_APT} nvidia-fabricmanager=580.126.09-1; systemctl restart nvidia-fabricmanager "
-        "|| true",
-        heals=f"{_APT} nvidia-fabricmanager=580.173.02-1; systemctl restart nvidia-fabricmanager",
+        closes="driver", check="driver.stack_match", subject="fabric manager",
+        breaks=f"{_APT} nvidia-fabricmanager=580.126.09-1",
+        heals=f"{_APT} nvidia-fabricmanager={RUNS}-1; systemctl restart nvidia-fabricmanager",
+        settled=_FABRIC,
+    ),
+    Fault(
+        "driver-moved", "a version glob moved the whole driver to another version",
+        closes="driver", check="driver.stack_lock",
+        breaks=f"{_moved('580.126.09')}; {_RELOAD}", heals=f"{_moved(RUNS)}; {_RELOAD}",
+        seen=_FABRIC, settled=_FABRIC,
+    ),
+    Fault(
+        "userspace-ahead", "new userspace was installed over the loaded module",
+        closes="driver", check="driver.stack_match", subject="userspace",
+        breaks=_moved("580.126.09"), heals=_moved(RUNS), reboots=True,
     ),
     Fault(
         "nouveau-loaded", "nouveau is loaded beside the driver", closes="driver",
-        check="driver.modules", breaks="modprobe nouveau", heals="rmmod nouveau",
+        check="driver.modules", breaks="modprobe nouveau", heals="rmmod nouveau || true",
     ),
     Fault(
         "no-headers", "the kernel that boots next has no headers: no module will be built",
@@ -77,15 +118,15 @@ FAULTS: tuple[Fault, ...] = (
         "gpus.2.ecc_current=false gpus.2.ecc_pending=false", subject="GPU 2",
     ),
     _told(
-        "pcie-x8", "one GPU runs on eight lanes", "gpu.pcie", "gpus.5.pcie_width_current=8",
-        subject="GPU 5", also=("pci.gpu_link",),
+        "pcie-x8", "one GPU runs on eight lanes", "pci.gpu_link", "gpus.5.pcie_width_current=8",
+        closes="preflight", subject="GPU 5",
     ),
     Fault(
         "xid-79", "a GPU fell off the bus and the kernel said so", closes="driver",
         check="kernel.xid",
-        breaks="/usr/lib/lab/kernel-line 2 'NVRM: Xid (PCI:0000:4e:00): 79, pid=4711, GPU has "
+        breaks="/usr/lib/lab/kernel-line 2 'NVRM: Xid (PCI:0000:52:00): 79, pid=4711, GPU has "
         "fallen off the bus.'",
-        heals="sed -i /Xid/d /run/lab/kmsg",
+        heals="true", reboots=True,
     ),
     _told(
         "row-remap-pending", "a row of memory waits to be remapped", "gpu.row_remap",
@@ -95,44 +136,53 @@ FAULTS: tuple[Fault, ...] = (
         "hung-smi", "nvidia-smi hangs", "driver.answers", "smi_hang=true", unknown=True,
     ),
     Fault(
-        "mirror-down", "the mirror does not answer", closes="base", check="apt.sources",
+        "mirror-down", "the mirror does not answer", closes="preflight", check="apt.sources",
         breaks="touch /srv/down", heals="rm -f /srv/down", on_mirror=True,
+        seen="! (exec 3<>/dev/tcp/mirror/80) 2>/dev/null",
+        settled="(exec 3<>/dev/tcp/mirror/80)",
     ),
     Fault(
         "hold-missing", "a driver package is held no more", closes="driver",
         check="packages.driver_hold",
-        breaks="apt-get -qq -y purge nvidia-driver-pinning-580.173.02; apt-mark unhold "
-        "nvidia-fabricmanager",
-        heals=f"{_APT} nvidia-driver-pinning-580.173.02",
+        breaks=f"apt-get -qq -y purge nvidia-driver-pinning-{RUNS}",
+        heals=f"{_APT} nvidia-driver-pinning-{RUNS}",
     ),
     Fault(
-        "wrong-repository-key", "the package lists are signed by a key that nobody knows",
-        closes="base", check="apt.sources",
-        breaks="mv /etc/apt/keyrings/fabric.asc /etc/apt/keyrings/fabric.away; gpg --batch --quiet "
-        "--homedir $(mktemp -d) --passphrase '' --quick-gen-key stranger ed25519 sign never; true",
-        heals="mv /etc/apt/keyrings/fabric.away /etc/apt/keyrings/fabric.asc",
+        "wrong-repository-key", "the node trusts another key than the one that signs the packages",
+        closes="preflight", check="apt.sources",
+        breaks="cd /etc/apt/keyrings; home=$(mktemp -d); mkdir -p /var/lib/lab/keys; "
+        "cp -p fabric*.asc /var/lib/lab/keys; "
+        "gpg --batch --quiet --homedir $home --passphrase '' --quick-gen-key stranger ed25519 "
+        "sign never 2>/dev/null; "
+        "for key in fabric*.asc; do gpg --homedir $home --armor --export stranger >$key; done; "
+        "gpgconf --homedir $home --kill all; rm -r $home",
+        heals="cp -p /var/lib/lab/keys/*.asc /etc/apt/keyrings/",
     ),
     Fault(
         "clock-off", "the clock is 90 s away from the site's", closes="base", check="host.time",
         breaks="echo 90 >/srv/time_offset_s", heals="echo 0 >/srv/time_offset_s", on_mirror=True,
+        seen=f"chronyc -n burst 1/1 >/dev/null; {_OFF_S % '>'}",
+        settled=f"{_SYNCED} || {{ chronyc -n burst 1/1; false; }}",
     ),
     Fault(
         "no-proxy-missing", "NO_PROXY lacks the cluster's ranges", closes="base",
         check="host.proxy",
-        breaks="cp -p /etc/environment /etc/environment.away; sed -i s/10.42.0.0.16,// "
+        breaks="cp -p /etc/environment /var/lib/lab/environment; sed -i s/10.42.0.0.16,// "
         "/etc/environment",
-        heals="mv /etc/environment.away /etc/environment",
+        heals="cp -p /var/lib/lab/environment /etc/environment",
     ),
     Fault(
         "fabric-manager-dead", "the fabric manager is dead, the fabric state is latched",
         closes="driver", check="fabric.manager",
-        breaks="systemctl kill -s KILL nvidia-fabricmanager; sleep 0.5; systemctl stop "
-        "nvidia-fabricmanager",
-        heals="systemctl reset-failed nvidia-fabricmanager; systemctl start nvidia-fabricmanager",
+        breaks="systemctl kill -s KILL nvidia-fabricmanager",
+        seen="systemctl is-failed --quiet nvidia-fabricmanager",
+        heals="systemctl reset-failed nvidia-fabricmanager || true; "
+        "systemctl start nvidia-fabricmanager",
+        settled=_FABRIC,
     ),
     _told(
         "pair-pix", "two GPUs reach each other through a PCIe switch", "nvlink.full_mesh",
-        'topology={"GPU2-GPU5":"PIX"}', subject="GPU2-GPU5",
+        'topology={\\"GPU2-GPU5\\":\\"PIX\\"}', subject="GPU2-GPU5",
     ),
     _told(
         "link-down", "17 of 18 links of one GPU are up", "nvlink.links",
