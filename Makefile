@@ -59,6 +59,11 @@ lab-up: $(DEV) ## one simulated node (NODES=2, KIND=dgx-os); says what it instal
 lab-down: $(DEV) ## remove the simulated nodes
 	$(PY) -m lab down
 
+.PHONY: molecule
+molecule: $(DEV) ## every role on a simulated node (SCENARIO=node_base for one)
+	@tools/bootstrap lab
+	@tools/molecule $(SCENARIO)
+
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there
 	$(PY) -m pytest tests/packaging -m slow

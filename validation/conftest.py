@@ -56,10 +56,7 @@ def node() -> str | None:
 @pytest.fixture(scope="session")
 def decisions(request: pytest.FixtureRequest, node: str | None) -> dict[Phase, Decision]:
     """The decision of every gate that has checks."""
-    if node is None:
-        report = _judged(request.config)
-    else:
-        report = request.config.stash[_HOSTS][node]
+    report = _judged(request.config) if node is None else request.config.stash[_HOSTS][node]
     return {Phase(decision.phase): decision for decision in report.decisions}
 
 
