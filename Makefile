@@ -67,6 +67,11 @@ lab-down: $(RUNTIME) ## remove the simulated nodes
 lab-clean: lab-down ## also remove the lab's images, packages and keys
 	$(PY) -m lab clean
 
+.PHONY: molecule
+molecule: $(DEV) ## every role on a simulated node (SCENARIO=node_base for one)
+	@tools/bootstrap lab
+	@tools/molecule $(SCENARIO)
+
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there
 	$(PY) -m pytest tests/packaging -m slow

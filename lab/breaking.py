@@ -77,7 +77,7 @@ def heal(number: int | None, progress: Progress) -> int:
 
 def listing() -> Iterator[str]:
     """One line a fault: name, the check that must notice, and what it is."""
-    there = {name: number for name, number in broken()}
+    there = dict(broken())
     for fault in FAULTS:
         mark = f"  (in place on node {there[fault.name]})" if fault.name in there else ""
         yield f"{fault.name:22} {fault.check:22} {fault.says}{mark}"

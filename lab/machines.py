@@ -149,7 +149,9 @@ def wait_for_ssh(address: str, timeout_s: float = 60) -> None:
 def remove_all(engine: Engine) -> list[str]:
     """Every container of the lab and the bridge; returns the names."""
     found = list(engine.running(LABEL))
-    nodes_first = sorted(found, key=lambda name: "node" not in name)
+    # A lab may be called as a node is.
+    prefix = f"fabric-{NAME}-node"
+    nodes_first = sorted(found, key=lambda name: not name.startswith(prefix))
     for name in nodes_first:
         engine("rm", "-f", "-v", *(["-t", "0"] if engine.name == "podman" else []), name)
     network.remove_bridge()

@@ -72,8 +72,14 @@ def make_bridge(plan: Plan) -> None:
 
 
 def remove_bridge() -> None:
-    """Take the bridge away; the pairs go with their containers."""
-    run(["ip", "link", "del", BRIDGE], check=False)
+    """Take the bridge away and the pairs of its ports.
+
+    They would go with their containers, but later: a lab made right away finds their names in use.
+    """
+    links = json.loads(run(["ip", "-j", "link", "show"]).stdout or "[]")
+    for name in (link["ifname"] for link in links):
+        if name == BRIDGE or name.startswith(f"{BRIDGE}-"):
+            run(["ip", "link", "del", name], check=False)
 
 
 def plug_management(plan: Plan, pid: int, number: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fabric_tools.ansible.sides import needed
 from fabric_tools.phases import PHASES, PhaseInfo
 from tests.cases_runner import ROOT
 
@@ -50,10 +52,23 @@ def test_each_playbook_has_both_gates_and_nothing_outside(info: PhaseInfo) -> No
     assert (PLAYBOOKS / "roles" / info.scenario / "tasks/main.yml").is_file()
 
 
-def test_scenarios_that_exist_are_those_of_phases() -> None:
-    known = {info.scenario for info in PHASES}
+def test_every_role_that_is_written_has_its_scenario() -> None:
     found = {path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")}
-    assert found <= known
+    assert found == {info.scenario for info in WRITTEN if info.scenario}
+
+
+@pytest.mark.parametrize(
+    "info", [info for info in WRITTEN if info.scenario], ids=lambda info: info.id
+)
+def test_a_scenario_runs_the_playbook_and_verifies_its_gate(info: PhaseInfo) -> None:
+    folder = ROOT / "molecule" / str(info.scenario)
+    (play,) = yaml.safe_load((folder / "converge.yml").read_text())
+    assert play["ansible.builtin.import_playbook"] == f"../../playbooks/{info.playbook}"
+    files = yaml.safe_load((folder / "molecule.yml").read_text())["verifier"]
+    gates = {Path(name).stem for name in files["additional_files_or_dirs"]}
+    assert gates == {f"test_{phase}" for phase in (*needed(info.id), info.id)}
+    for name in files["additional_files_or_dirs"]:
+        assert (folder / "tests" / name).is_file(), "molecule leaves out a file that is not there"
 
 
 def test_roles_are_found_beside_the_playbooks() -> None:

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
 def judge_inventory(
     request: Request, sources: Sources, reach: Reach, output_format: str, *, verbose: bool
 ) -> int:
-    """Judge every host and print the report. Returns the worst exit code.
+    """Judge every host and print the report. Returns the worst exit code."""
+    report = report_on_inventory(request, sources, reach)
+    print_report(report, output_format, verbose=verbose)
+    return report.exit_code
+
+
+def report_on_inventory(request: Request, sources: Sources, reach: Reach) -> Report:
+    """Read and judge every host.
 
     A host that is not reached is in the report with the reason, and hides no other.
     """
@@ -51,9 +58,7 @@ def judge_inventory(
     as_of = datetime.now(UTC)
     hosts = _reports(answers, questions, as_of)
     code = worst([Exit(decision.exit_code) for host in hosts for decision in host.decisions])
-    report = Report(tool_version=__version__, as_of=as_of, hosts=hosts, exit_code=code)
-    print_report(report, output_format, verbose=verbose)
-    return code
+    return Report(tool_version=__version__, as_of=as_of, hosts=hosts, exit_code=code)
 
 
 def _question(
