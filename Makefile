@@ -35,11 +35,11 @@ demo: $(RUNTIME) ## judge the recorded nodes in examples/, without a node
 	@tools/demo
 
 .PHONY: test
-test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-pythons ## everything that CI runs
+test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-lab test-pythons ## everything that CI runs
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
-	$(PY) -m pytest tests -m 'not cli and not ssh and not slow' -n $(WORKERS)
+	$(PY) -m pytest tests -m 'not cli and not ssh and not slow and not lab' -n $(WORKERS)
 
 .PHONY: test-cli
 test-cli: $(DEV) ## the commands as an operator starts them
@@ -58,6 +58,11 @@ lab-up: $(DEV) ## one simulated node (NODES=2, KIND=dgx-os); says what it instal
 .PHONY: lab-down
 lab-down: $(DEV) ## remove the simulated nodes
 	$(PY) -m lab down
+
+.PHONY: test-lab
+test-lab: $(DEV) ## simulated nodes driven, broken, killed and healed; prints seconds per test
+	@tools/bootstrap lab
+	$(PY) -m pytest tests/lab -m lab --durations=0 --durations-min=0.5
 
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there
