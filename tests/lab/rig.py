@@ -99,7 +99,6 @@ class Rig:
             "PATH": f"{BIN}:{kept['PATH']}",
             "PYTHONPATH": str(ROOT),
             "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         }
 
     # The lab itself.
