@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fabric_tools.ledger import Ledger
+from lab.engine import find_engine
+from lab.machines import wait_for_ssh
 from lab.places import CACHE
 from tests.cases_runner import ROOT
 
@@ -186,7 +187,7 @@ class Rig:
 
     def inside(self, script: str, node: int = 1) -> str:
         """Run a shell script in a node as root; it must succeed."""
-        pid = sh("podman", "inspect", "-f", "{{.State.Pid}}", self.container(node)).strip()
+        pid = str(find_engine().pid(self.container(node)))
         done = subprocess.run(
             ["nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "-C", "sh", "-s"], input=script,
             capture_output=True, text=True, timeout=120, check=False,
@@ -196,25 +197,19 @@ class Rig:
 
     def cut_power(self, node: int = 1) -> None:
         """The node stops between two instructions and boots again, up to its sshd."""
-        sh("podman", "kill", "-s", "KILL", self.container(node))
-        sh("podman", "wait", "--condition", "stopped", "--condition", "running",
-           self.container(node))  # fmt: skip
-        sh("podman", "start", self.container(node))
+        engine, container = find_engine(), self.container(node)
+        boot = self.inside("cat /proc/sys/kernel/random/boot_id", node)
+        first = engine.pid(container)
+        engine("kill", "-s", "KILL", container)
+        _wait(lambda: not Path(f"/proc/{first}").exists(), f"{container} does not die")
+        engine("start", container, check=False)  # where the engine has not done so itself
         self.wait_for_ssh(node)
+        assert self.inside("cat /proc/sys/kernel/random/boot_id", node) != boot
 
     def wait_for_ssh(self, node: int = 1) -> None:
-        address = json.loads((self.inventory / "hosts.yml").read_text())["all"]["children"][
-            "gpu_nodes"
-        ]["hosts"][self.host(node)]["ansible_host"]
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            try:
-                with socket.create_connection((address, 22), timeout=2) as link:
-                    if link.recv(4) == b"SSH-":
-                        return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError(f"{address}: no sshd")
+        told = json.loads((self.inventory / "hosts.yml").read_text())
+        hosts = told["all"]["children"]["gpu_nodes"]["hosts"]
+        wait_for_ssh(hosts[self.host(node)]["ansible_host"])
 
 
 class Started:
@@ -251,6 +246,13 @@ def sh(*words: str) -> str:
     )
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def _wait(true: Callable[[], bool], otherwise: str, timeout_s: float = 60) -> None:
+    until = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < until, otherwise
+        time.sleep(0.02)
 
 
 def _end(text: str) -> str:

@@ -44,6 +44,12 @@ def left_on_node(rig: Rig, node: int = 1) -> list[str]:
     return rig.inside(_LEFT, node).splitlines()
 
 
+def left_on_controller(rig: Rig) -> list[str]:
+    """Temporary files of runs that came to their end."""
+    places = (rig.folder / "tmp", rig.home / ".ansible/tmp")
+    return [str(path) for place in places for path in place.rglob("*")]
+
+
 def controller_state(rig: Rig) -> dict[str, str]:
     """Every file below the rig's folder: ledger, home, temporary files. Sockets of ssh go by
     themselves."""

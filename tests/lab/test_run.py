@@ -14,7 +14,7 @@ import pytest
 from tests.cases_runner import ROOT
 from tests.lab.conftest import Labs
 from tests.lab.rig import PLAYBOOKS, Done, Rig, sh
-from tests.lab.states import changes, controller_state, left_on_node, node_state
+from tests.lab.states import changes, controller_state, left_on_controller, left_on_node, node_state
 
 pytestmark = pytest.mark.lab
 
@@ -95,6 +95,7 @@ def test_two_bare_nodes_are_proved_in_one_run(rig: Rig) -> None:
         assert done.roles(host)["nvidia_driver"]["changed"] > 0
         assert left_on_node(rig, number) == []
     assert done.gates().count("driver exit: OPEN (exit 0)") == 2
+    assert left_on_controller(rig) == []
 
 
 def test_the_second_run_does_everything_and_changes_nothing(rig: Rig) -> None:

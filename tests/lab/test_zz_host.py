@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 import pytest
 
 from lab import host
+from lab.engine import find_engine
 from lab.places import CACHE
 from tests.lab.conftest import Labs
 
@@ -18,11 +18,7 @@ _OTHERS = re.compile(r"\bfab[0-9a-f]{4}\b|/containers/storage/|/run/netns/|/run/
 
 
 def other_labs() -> bool:
-    names = subprocess.run(
-        ["podman", "ps", "-a", "--filter", "label=fabric-lab", "--format", "{{.Names}}"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    return bool(names.split())
+    return bool(find_engine().running("fabric-lab"))
 
 
 def test_the_host_is_as_it_was(labs: Labs, host_before: dict[str, str]) -> None:
