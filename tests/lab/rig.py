@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fabric_tools.ledger import Ledger
 from lab.engine import find_engine
@@ -207,9 +208,13 @@ class Rig:
         assert self.inside("cat /proc/sys/kernel/random/boot_id", node) != boot
 
     def wait_for_ssh(self, node: int = 1) -> None:
+        wait_for_ssh(self.variables(node)["ansible_host"])
+
+    def variables(self, node: int = 1) -> dict[str, Any]:
+        """The node's variables in the inventory."""
         told = json.loads((self.inventory / "hosts.yml").read_text())
-        hosts = told["all"]["children"]["gpu_nodes"]["hosts"]
-        wait_for_ssh(hosts[self.host(node)]["ansible_host"])
+        hosts: dict[str, dict[str, Any]] = told["all"]["children"]["gpu_nodes"]["hosts"]
+        return hosts[self.host(node)]
 
 
 class Started:
