@@ -5,6 +5,7 @@ Everything that a run writes on the controller lies in ``folder``: ledger, home,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -26,7 +27,7 @@ from tests.cases_runner import ROOT
 BIN = Path(sys.executable).parent
 PLAYBOOKS = ROOT / "playbooks"
 #: Seconds after which a run is taken for hung.
-LIMIT_S = 400
+LIMIT_S = 900
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,25 @@ class Started:
         return Done(self.process.returncode, "".join(self.said) + out)
 
     def kill(self) -> None:
-        """SIGKILL to all of its process group, as the death of the controller."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """SIGKILL to it and all that it started, as the death of the controller.
+
+        Ansible's workers lead sessions of their own; one that stayed would end its task.
+        """
+        alive = self.process.poll() is None
+        for pid in (self.process.pid, *_below(self.process.pid)) if alive else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(timeout=20)
+
+
+def _below(pid: int) -> list[int]:
+    """Children of a process, and theirs."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                found += [child, *_below(child)]
+    return found
 
 
 def sh(*words: str) -> str:
