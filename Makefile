@@ -39,11 +39,11 @@ demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a no
 	@tools/demo-recorded
 
 .PHONY: test
-test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-pythons ## everything that CI runs
+test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-lab test-pythons ## everything that CI runs
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
-	$(PY) -m pytest tests -m 'not cli and not ssh and not slow' -n $(WORKERS)
+	$(PY) -m pytest tests -m 'not cli and not ssh and not slow and not lab' -n $(WORKERS)
 
 .PHONY: test-cli
 test-cli: $(DEV) ## the commands as an operator starts them
@@ -71,6 +71,11 @@ lab-clean: lab-down ## also remove the lab's images, packages and keys
 molecule: $(DEV) ## every role on a simulated node (SCENARIO=node_base for one)
 	@tools/bootstrap lab
 	@tools/molecule $(SCENARIO)
+
+.PHONY: test-lab
+test-lab: $(DEV) ## simulated nodes driven, broken, killed and healed; prints seconds per test
+	@tools/bootstrap lab
+	$(PY) -m pytest tests/lab -m lab --durations=0 --durations-min=0.5
 
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there

@@ -16,6 +16,7 @@ from fabric_tools.ledger.record import Inputs
 from fabric_tools.ledger.store import Ledger
 from fabric_tools.models.ledger import LedgerEntry, NodeState
 from fabric_tools.phases import BY_ID, Phase
+from fabric_tools.share import shared
 
 #: Clocks may be set back a little; a proof from further ahead was made by a wrong clock.
 _CLOCK_SKEW = timedelta(minutes=10)
@@ -141,13 +142,20 @@ def standing(
         why = _against(entry, node, as_of)
         why = why or (_against_load(entry, node, as_of) if info.active else "")
     if entry is None or why:
-        playbook = Path("playbooks", info.playbook)
+        playbook = shlex.quote(str(_from_here(shared("playbooks") / info.playbook)))
         return f"{phase} {why}; run `ansible-playbook {playbook} --limit {shlex.quote(host)}`"
     for need in info.needs:
         found = standing(chain, need, node, host=host, as_of=as_of)
         if isinstance(found, str):
             return found
     return Proof(phase, entry, chain.head)
+
+
+def _from_here(path: Path) -> Path:
+    """As it is typed in the current directory: playbooks may be run from anywhere."""
+    here = Path.cwd()
+    below = path.is_relative_to(here) and here != here.parent  # below "/" is everything
+    return path.relative_to(here) if below else path
 
 
 def _against(entry: LedgerEntry, node: NodeNow, as_of: datetime) -> str:
