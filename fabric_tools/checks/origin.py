@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric_tools.checks.holds import APT, no_apt
+from fabric_tools.checks.holds import APT, no_apt, vendor_set
 from fabric_tools.checks.packages import is_vendors
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.boot import AptReleases, DgxOs
 from fabric_tools.models.facts import OsRelease
 from fabric_tools.models.platform import SiteSpec
-from fabric_tools.models.system import AptCandidate, AptPolicy
+from fabric_tools.models.system import AptCandidate, AptPolicy, Packages
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -32,6 +32,7 @@ _ARCHIVE = "Ubuntu"
 def origin(
     os: OsRelease,
     dgx: DgxOs,
+    installed: Packages | Missing,
     policy: AptPolicy | Missing,
     releases: AptReleases | Missing,
     site: SiteSpec,
@@ -41,21 +42,26 @@ def origin(
 
     Distributions split and patch the driver in another way than NVIDIA does: packages of both have
     no common dependencies, and the next upgrade takes half of one. On DGX OS a foreign repository
-    also fails where nothing is installed from it yet but the next upgrade would be.
+    also fails where nothing is installed from it yet but the next upgrade would be. apt must have
+    answered for every package that dpkg lists, with the same version.
     """
     if os.id not in APT:
         yield no_apt(os, "the driver's packages are of one repository")
         return
-    for fact in (policy, releases):
+    for fact in (policy, releases, installed):
         if isinstance(fact, Missing):
             yield unknown(NODE, fact)
             return
     assert not isinstance(policy, Missing) and not isinstance(releases, Missing)
+    assert not isinstance(installed, Missing)
     mine = [p for p in policy.packages if p.installed and _counts(p.name)]
-    if not mine:
+    if not mine and not vendor_set(installed):
         actual = "no driver package is installed"
         remedy = "a driver from a runfile has no repository: install it from packages"
         yield Finding(NODE, Status.WARN, "one repository", actual, (at(policy),), remedy)
+    elif untold := _untold(installed, policy):
+        why = f"apt_policy does not tell of {', '.join(untold[:4])} as dpkg lists it (cut?)"
+        yield unknown(NODE, Missing(policy.probe, why, recorded=True), "one repository")
     elif dgx.present:
         yield _on_dgx(mine, policy, releases, site)
     else:
@@ -65,6 +71,13 @@ def origin(
 def _counts(name: str) -> bool:
     """Distributions build persistenced from its own source, beside any driver."""
     return is_vendors(name) and not name.startswith("nvidia-persistenced")
+
+
+def _untold(installed: Packages, policy: AptPolicy) -> list[str]:
+    """Packages that dpkg has and apt did not speak of, or with another version."""
+    told = {(p.name.partition(":")[0], p.installed) for p in policy.packages}
+    mine = [p for p in vendor_set(installed) if _counts(p.name)]
+    return [p.name for p in mine if (p.name, p.version) not in told]
 
 
 def _names(sources: tuple[str, ...], releases: AptReleases) -> set[str]:
@@ -87,12 +100,17 @@ def _on_stock(mine: list[AptCandidate], policy: AptPolicy, releases: AptReleases
         proof = tuple(at(policy, p.line) for p in firsts[:3])
         return Finding(NODE, Status.FAIL, "one repository", shown, proof)
     if gone:
-        actual = f"no repository offers the installed version of {', '.join(gone[:4])}"
-        remedy = "keep the version in a mirror of your own, else it cannot be installed again"
-        line = next(p.line for p in mine if p.name == gone[0])
-        return Finding(NODE, Status.WARN, "one repository", actual, (at(policy, line),), remedy)
+        return _gone([p for p in mine if p.name in gone], policy, "one repository")
     actual = f"{len(mine)} packages of {sorted(common)[0]}"
     return Finding(NODE, Status.PASS, "one repository", actual, (at(policy, mine[0].line),))
+
+
+def _gone(gone: list[AptCandidate], policy: AptPolicy, expected: str) -> Finding:
+    """Where these came from can no longer be told."""
+    names = ", ".join(p.name for p in gone[:4])
+    actual = f"no repository offers the installed version of {names}"
+    remedy = "keep the version in a mirror of your own, else it cannot be installed again"
+    return Finding(NODE, Status.WARN, expected, actual, (at(policy, gone[0].line),), remedy)
 
 
 def _on_dgx(
@@ -120,6 +138,8 @@ def _on_dgx(
                 remedy = "take that repository out: on DGX OS only the vendor's belong"
                 line = at(policy, p.line)
                 return Finding(NODE, Status.WARN, expected, actual, (line,), remedy)
+    if gone := [p for p in mine if not p.sources_of(p.installed)]:
+        return _gone(gone, policy, expected)
     actual = f"{len(mine)} packages, none from another repository"
     return Finding(NODE, Status.PASS, expected, actual, (at(policy, mine[0].line),))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fabric_tools.models.boot import DPKG_STATUS
 from fabric_tools.models.system import AptCandidate, AptPolicy, AptVersion
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
@@ -21,8 +22,6 @@ _ROW = re.compile(r" (?:\*\*\*|   ) (\S{1,150}) (-?\d{1,6})$")
 # A flat repository has "./" where others have suite, component and architecture.
 _FROM = re.compile(r" {7,12}-?\d{1,6} (\S{1,400})(?: (\S{1,200})(?: \S{1,20})? Packages)?$")
 _UNKNOWN = re.compile(r"N: Unable to locate package (\S{1,200})$")
-#: What stands for dpkg's own list in the version table.
-_STATUS = "/var/lib/dpkg/status"
 
 
 @dataclass
@@ -67,10 +66,12 @@ def parse_apt_policy(text: str) -> AptPolicy:
         elif found and (match := _ROW.match(line)):
             found[-1].rows.append((match[1], int(match[2]), []))
         elif found and found[-1].rows and (match := _FROM.match(line)):
-            if match[1] != _STATUS:
+            if match[1] != DPKG_STATUS:
                 found[-1].rows[-1][2].append(f"{match[1]} {match[2] or ''}".strip())
         elif line[0] != " " and line[:3] != "W: " and "apt-cache policy" not in line:
             raise ParseError(PROBE, number, f"not a line of apt-cache policy: {line[:80]!r}")
+    if text and not text.endswith("\n"):
+        raise ParseError(PROBE, 0, "the last line is cut")
     if not found and not unknown:
         raise ParseError(PROBE, 0, "no package")
     return AptPolicy(packages=tuple(b.candidate() for b in found), unknown=tuple(unknown))
