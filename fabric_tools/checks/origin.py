@@ -43,7 +43,7 @@ def origin(
     Distributions split and patch the driver in another way than NVIDIA does: packages of both have
     no common dependencies, and the next upgrade takes half of one. On DGX OS a foreign repository
     also fails where nothing is installed from it yet but the next upgrade would be. apt must have
-    answered for every package that dpkg lists, with the same version.
+    answered for every package that dpkg lists.
     """
     if os.id not in APT:
         yield no_apt(os, "the driver's packages are of one repository")
@@ -60,7 +60,7 @@ def origin(
         remedy = "a driver from a runfile has no repository: install it from packages"
         yield Finding(NODE, Status.WARN, "one repository", actual, (at(policy),), remedy)
     elif untold := _untold(installed, policy):
-        why = f"apt_policy does not tell of {', '.join(untold[:4])} as dpkg lists it (cut?)"
+        why = f"apt_policy does not tell of {', '.join(untold[:4])} which dpkg has (cut?)"
         yield unknown(NODE, Missing(policy.probe, why, recorded=True), "one repository")
     elif dgx.present:
         yield _on_dgx(mine, policy, releases, site)
@@ -74,10 +74,9 @@ def _counts(name: str) -> bool:
 
 
 def _untold(installed: Packages, policy: AptPolicy) -> list[str]:
-    """Packages that dpkg has and apt did not speak of, or with another version."""
-    told = {(p.name.partition(":")[0], p.installed) for p in policy.packages}
-    mine = [p for p in vendor_set(installed) if _counts(p.name)]
-    return [p.name for p in mine if (p.name, p.version) not in told]
+    """Packages that dpkg has and apt did not speak of as installed."""
+    told = {p.name.partition(":")[0] for p in policy.packages if p.installed}
+    return [p.name for p in vendor_set(installed) if _counts(p.name) and p.name not in told]
 
 
 def _names(sources: tuple[str, ...], releases: AptReleases) -> set[str]:

@@ -14,7 +14,7 @@ from fabric_tools.parsers.bounded import MIB, numbered, read_lines
 PROBE = "apt_releases"
 # A flat repository has "./" where others have suite, component and architecture.
 _SOURCE = re.compile(r" {1,6}-?\d{1,6} (\S{1,400})(?: (\S{1,200})(?: \S{1,20})? Packages)?$")
-_ORIGIN = re.compile(r"[ ,]o=([^,]{1,200})")
+_ORIGIN = re.compile(r"(?:     release |,)o=([^,]{1,200})")
 
 
 def parse_apt_releases(text: str) -> AptReleases:
