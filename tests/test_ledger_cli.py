@@ -162,6 +162,15 @@ def test_verify_with_another_key(site: Site, tmp_path: Path) -> None:
     assert code == 2 and "No such file" in text
 
 
+def test_one_file_that_cannot_be_used_hides_no_other_host(site: Site) -> None:
+    tamper(site)
+    (site.folder / "node0.jsonl").mkdir()
+    code, out, err = ours(site, "ledger", "verify")
+    assert (code, err) == (1, "")
+    assert "node0: CANNOT TELL" in out and "not a regular file" in out
+    assert f"{site.ledger.host}: TAMPERED" in out
+
+
 def test_a_torn_line_cannot_be_told_until_the_next_gate(site: Site) -> None:
     with site.ledger.path.open("ab") as stream:
         stream.write(b'{"schema_version":1,"ki')

@@ -20,7 +20,7 @@ from fabric_tools.parsers.reader import Facts
 from fabric_tools.report.stacks import differences, list_stacks
 from fabric_tools.stacks import DEFAULT_STACK, load_matrix, load_stacks, stack_file
 from fabric_tools.stacks.packages import package_set
-from fabric_tools.stacks.problems import problems, refused
+from fabric_tools.stacks.problems import lives, problems, refused
 from fabric_tools.transport.files import read_snapshot
 from fabric_tools.yaml_file import load_model
 from tests.cases_runner import HEALTHY, MORE, PLATFORMS
@@ -534,6 +534,21 @@ def test_usage_errors(args: list[str], word: str) -> None:
     with pytest.raises(FabricToolsError, match=word) as raised:
         run(*args)
     assert raised.value.exit_code == 2
+
+
+def test_words_of_a_sites_own_stack_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    text = stack_file("r580-k3s136").replace("id: r580-k3s136", "id: mine")
+    title = next(line for line in text.split("\n") if line.startswith("title:"))
+    (tmp_path / "mine.yaml").write_text(text.replace(title, 'title: "a \\e[31m\\u202e b"'))
+    shown = run("show", "mine", "--stacks-dir", str(tmp_path))[1]
+    assert "a  [31m  b" in shown and "\x1b" not in shown and "\u202e" not in shown
+
+
+def test_a_part_that_names_no_minor_release_is_not_in_the_matrix() -> None:
+    lock = STACKS["r580-k3s136"]
+    odd = lock.containerd.model_copy(update={"version": "1"})
+    found = dict(lives(lock.model_copy(update={"containerd": odd}), MATRIX))
+    assert found["containerd 1"] is None
 
 
 def test_diff() -> None:

@@ -73,12 +73,18 @@ def _chrony(chrony: ClockTracking, site: SiteSpec, expected: str) -> Finding:
 
 
 def _declared(reference: str, servers: tuple[str, ...]) -> bool:
-    """A name cannot be compared with the address that chrony follows."""
+    """A declared name cannot be compared with the address that chrony follows.
+
+    What chrony follows under a name is a clock of the node's own (GPS, PTP), and no server.
+    """
     try:
         wanted = {ipaddress.ip_address(server) for server in servers}
-        return not wanted or ipaddress.ip_address(reference) in wanted
     except ValueError:
         return True
+    try:
+        return not wanted or ipaddress.ip_address(reference) in wanted
+    except ValueError:
+        return False
 
 
 CHECKS: tuple[Check, ...] = (time,)

@@ -71,19 +71,25 @@ def is_kernel_meta(name: str, kernel: str) -> bool:
 def _is_pinned(package: Package, pins: AptPins, whole: bool) -> bool:
     """To exactly its version: a pin to a branch lets it move within the branch.
 
-    ``whole``: the pin must name the version as it is, else the upstream version is enough.
+    ``whole``: the pin must name the version as it is, else the upstream version is enough. Of
+    several stanzas for one package the first one decides (apt_preferences(5)), and which file is
+    first is not told: a lower one for the same version makes the pin doubtful, so it counts as none
+    (but for ``Package: *``, which any other goes before).
     """
     version, upstream = package.version or "", package.upstream or ""
+    found = False
     for pin in pins.pins:
         word, _, wanted = pin.pin.partition(" ")
-        if pin.priority < PIN_PRIORITY or word != "version":
+        if word != "version" or not fnmatchcase(version, wanted):
             continue
         if not any(fnmatchcase(package.name, glob) for glob in pin.packages):
             continue
-        exact = wanted == version if whole else bool(upstream) and upstream in wanted
-        if exact and fnmatchcase(version, wanted):
-            return True
-    return False
+        if pin.priority >= PIN_PRIORITY:
+            exact = wanted == version if whole else bool(upstream) and upstream in wanted
+            found = found or exact
+        elif pin.packages != ("*",):
+            return False
+    return found
 
 
 def loose(

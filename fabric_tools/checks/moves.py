@@ -14,7 +14,15 @@ from fabric_tools.checks.holds import (
     vendor_set,
 )
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
-from fabric_tools.models.boot import AptPins, DgxOs, KernelPackages, Move, UpgradePlan
+from fabric_tools.models.boot import (
+    DPKG_STATUS,
+    AptPins,
+    AptReleases,
+    DgxOs,
+    KernelPackages,
+    Move,
+    UpgradePlan,
+)
 from fabric_tools.models.facts import KernelRelease, OsRelease
 from fabric_tools.models.system import AptHolds, Package, Packages
 from fabric_tools.models.verdict import Status
@@ -38,18 +46,20 @@ def kernel_still(
     installed: KernelPackages | Missing,
     holds: AptHolds | Missing,
     pins: AptPins | Missing,
+    releases: AptReleases | Missing,
 ) -> Iterator[Finding]:
     """Neither an installed kernel package may move or go, nor a new kernel come.
 
     A hold that is missing is packages.kernel_hold's finding: what would move because of it is a
     warning here. This fails for what moves in spite of the holds. The simulation knows the package
-    lists that the node has now; whether those are current is apt.sources' question.
+    lists that the node has now: without any it moves nothing, which proves nothing. How old they
+    are is not told.
     """
     owned = vendor_owns(dgx)
     if owned or os.id not in APT:
         yield owned or no_apt(os, "an upgrade moves no kernel package")
         return
-    for fact in (plan, installed, holds):
+    for fact in (plan, installed, holds, _lists(releases)):
         if isinstance(fact, Missing):
             yield unknown(NODE, fact)
             return
@@ -78,6 +88,7 @@ def driver_still(
     installed: Packages | Missing,
     holds: AptHolds | Missing,
     pins: AptPins | Missing,
+    releases: AptReleases | Missing,
 ) -> Iterator[Finding]:
     """No installed package of the vendor may move or go; packages kept back are fine.
 
@@ -89,7 +100,7 @@ def driver_still(
     if owned or os.id not in APT:
         yield owned or no_apt(os, "an upgrade moves no driver package")
         return
-    for fact in (plan, installed, holds):
+    for fact in (plan, installed, holds, _lists(releases)):
         if isinstance(fact, Missing):
             yield unknown(NODE, fact)
             return
@@ -100,6 +111,14 @@ def driver_still(
     free = loose(vendor_set(installed), holds, pins)
     named = [m for m in moves if _is_of(m, free)]
     yield _judged(plan, moves, named, "driver", "packages.driver_hold")
+
+
+def _lists(releases: AptReleases | Missing) -> AptReleases | Missing:
+    """The repositories whose package lists the node has; Missing where it has none."""
+    if isinstance(releases, Missing) or any(name != DPKG_STATUS for name in releases.origins):
+        return releases
+    why = "apt has no package list of any repository (run `apt-get update`): nothing could move"
+    return Missing(releases.probe, why, recorded=True)
 
 
 def _bare(move: Move) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric_tools.checks.holds import APT, no_apt
+from fabric_tools.checks.holds import APT, no_apt, vendor_set
 from fabric_tools.checks.packages import is_vendors
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.boot import AptReleases, DgxOs
 from fabric_tools.models.facts import OsRelease
 from fabric_tools.models.platform import SiteSpec
-from fabric_tools.models.system import AptCandidate, AptPolicy
+from fabric_tools.models.system import AptCandidate, AptPolicy, Packages
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
@@ -34,6 +34,7 @@ _ARCHIVE = "Ubuntu"
 def origin(
     os: OsRelease,
     dgx: DgxOs,
+    installed: Packages | Missing,
     policy: AptPolicy | Missing,
     releases: AptReleases | Missing,
     site: SiteSpec,
@@ -43,21 +44,26 @@ def origin(
 
     Distributions split and patch the driver in another way than NVIDIA does: packages of both have
     no common dependencies, and the next upgrade takes half of one. On DGX OS a foreign repository
-    also fails where nothing is installed from it yet but the next upgrade would be.
+    also fails where nothing is installed from it yet but the next upgrade would be. apt must have
+    answered for every package that dpkg lists.
     """
     if os.id not in APT:
         yield no_apt(os, "the driver's packages are of one repository")
         return
-    for fact in (policy, releases):
+    for fact in (policy, releases, installed):
         if isinstance(fact, Missing):
             yield unknown(NODE, fact)
             return
     assert not isinstance(policy, Missing) and not isinstance(releases, Missing)
+    assert not isinstance(installed, Missing)
     mine = [p for p in policy.packages if p.installed and _counts(p.name)]
-    if not mine:
+    if not mine and not vendor_set(installed):
         actual = "no driver package is installed"
         remedy = "a driver from a runfile has no repository: install it from packages"
         yield Finding(NODE, Status.WARN, "one repository", actual, (at(policy),), remedy)
+    elif untold := _untold(installed, policy):
+        why = f"apt_policy does not tell of {', '.join(untold[:4])} which dpkg has (cut?)"
+        yield unknown(NODE, Missing(policy.probe, why, recorded=True), "one repository")
     elif dgx.present:
         yield _on_dgx(mine, policy, releases, site)
     else:
@@ -67,6 +73,12 @@ def origin(
 def _counts(name: str) -> bool:
     """Distributions build persistenced from its own source, beside any driver."""
     return is_vendors(name) and not name.startswith("nvidia-persistenced")
+
+
+def _untold(installed: Packages, policy: AptPolicy) -> list[str]:
+    """Packages that dpkg has and apt did not speak of as installed."""
+    told = {p.name.partition(":")[0] for p in policy.packages if p.installed}
+    return [p.name for p in vendor_set(installed) if _counts(p.name) and p.name not in told]
 
 
 def _names(sources: tuple[str, ...], releases: AptReleases) -> set[str]:

@@ -82,7 +82,9 @@ def _proxies(
         if setting is not None and setting.value:
             found[name] = (_shown(setting.value), _evidence(environment, setting))
     if not isinstance(config, Missing):
-        for name in _APT:
+        # Also those of one host only (Acquire::http::Proxy::HOST).
+        hosts = [name for name in config.values if name.startswith(tuple(f"{n}::" for n in _APT))]
+        for name in (*_APT, *hosts):
             setting = config.values.get(name)
             if setting is not None and setting.value not in ("", "DIRECT"):
                 found[name] = (_shown(setting.value), _evidence(config, setting))

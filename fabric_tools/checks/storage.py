@@ -35,7 +35,7 @@ def array(
 
     Drives and array are found by their stable names, because the kernel's change from boot to boot.
     An array that is being rebuilt is worth a warning. fstab must name it, by whatever name or tag,
-    without ``noauto``.
+    without ``noauto`` and ``ro``.
     """
     want = site.array
     assert want is not None
@@ -130,8 +130,8 @@ def _next_boot(fstab: Fstab, want: Array, name: str, links: DeviceLinks) -> Iter
         yield f"fstab mounts {mount.source} at {want.mount}", place
     elif mount.fstype not in (want.filesystem, "auto"):
         yield f"fstab says {mount.fstype}", place
-    elif "noauto" in mount.options:
-        yield "fstab says noauto", place
+    elif wrong := {"noauto", "ro"} & set(mount.options):
+        yield f"fstab says {sorted(wrong)[0]}", place
 
 
 CHECKS: tuple[Check, ...] = (array,)

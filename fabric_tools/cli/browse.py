@@ -92,16 +92,17 @@ def platforms(
     """List the platform files, or show one with every value and its source."""
     from fabric_tools.platforms import load_platforms, platform_file
     from fabric_tools.report.reference import explain_platform
+    from fabric_tools.report.text import harmless
 
     found = load_platforms(platforms_dir)
     if platform is None:
         width = max(len(name) for name in found)
         for spec in found.values():
-            print(f"{spec.id:{width}}  {spec.title}")
+            print(harmless(f"{spec.id:{width}}  {spec.title}"))
         return 0
     if platform not in found:
         raise UsageError(f"no platform {platform!r}; there are {', '.join(sorted(found))}")
-    print(platform_file(platform) if yaml else explain_platform(found[platform]))
+    print(platform_file(platform) if yaml else harmless(explain_platform(found[platform])))
     return 0
 
 

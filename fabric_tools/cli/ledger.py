@@ -156,7 +156,7 @@ def _report(
     names: list[str] | None, ledger: Path | None, public_key: Path | None, head: str = ""
 ) -> LedgerReport:
     from fabric_tools.ledger import Ledger, ledgers
-    from fabric_tools.ledger.summary import exit_of_all, summary
+    from fabric_tools.ledger.summary import exit_of_all, summary_or_why
     from fabric_tools.models.ledger import LedgerReport
 
     where = folder(ledger)
@@ -165,5 +165,5 @@ def _report(
     if not ours:
         print(f"fabric-tools: {where}: no ledger here", file=sys.stderr)
     now = datetime.now(UTC)
-    hosts = tuple(summary(each, key, now, head) for each in ours)
+    hosts = tuple(summary_or_why(each, key, now, head) for each in ours)
     return LedgerReport(as_of=now, hosts=hosts, exit_code=exit_of_all(hosts))

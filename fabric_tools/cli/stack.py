@@ -48,11 +48,12 @@ def group() -> None:
 def list_command(stacks_dir: StacksDirOption = None, as_of: AsOfOption = None) -> int:
     """List the stacks with the ends of life of their parts and how they stand today."""
     from fabric_tools.report.stacks import list_stacks
+    from fabric_tools.report.text import harmless
     from fabric_tools.stacks import DEFAULT_STACK, load_matrix, load_stacks
 
     day = _day(as_of)
     for line in list_stacks(load_stacks(stacks_dir), load_matrix(), day):
-        print(line)
+        print(harmless(line))
     print(f"As of {day}. The default is {DEFAULT_STACK}.")
     return Exit.OPEN
 
@@ -70,6 +71,7 @@ def show(
 ) -> int:
     """Show every value of a stack with its source; with --platform and --os also its packages."""
     from fabric_tools.report.stacks import explain_packages, explain_stack
+    from fabric_tools.report.text import harmless
     from fabric_tools.stacks import load_matrix, load_stacks, one_stack, stack_file
     from fabric_tools.stacks.packages import package_set
 
@@ -77,13 +79,15 @@ def show(
     if (platform is None) != (os is None):
         raise UsageError("--platform and --os belong together", where="stack show")
     if yaml:
+        if platform is not None:
+            raise UsageError("--yaml prints the file alone, without --platform", where="stack show")
         print(stack_file(stack), end="")
         return Exit.OPEN
     text = explain_stack(lock, matrix)
     if platform is not None:
         spec = _platform(platform, platforms_dir)
         text += "\n" + explain_packages(package_set(lock, matrix, spec, *_system(os)))
-    print(text)
+    print(harmless(text))
     return Exit.OPEN
 
 
@@ -106,6 +110,7 @@ def check(
 
     What is not given is not judged, and said so.
     """
+    from fabric_tools.report.text import printable
     from fabric_tools.stacks import load_matrix, load_stacks, one_stack
     from fabric_tools.stacks.problems import problems, refused
 
@@ -124,9 +129,9 @@ def check(
         allow_eol=_consent(allow_eol),
     )
     for item in found:
-        source = f"  [{item.source}]" if item.source else ""
+        source = printable(f"[{item.source}]") if item.source else ""
         remedy = f"; try {item.try_next}" if item.try_next else ""
-        print(f"{item.severity:7} {item.what}{remedy}{source}")
+        print(f"{item.severity:7} {printable(item.what + remedy)}{source and f'  {source}'}")
     given = {"platform": platform, "os": os, "kernel": kernel}
     missing = [f"--{name}" for name, value in given.items() if not value]
     if missing:
@@ -144,11 +149,12 @@ def diff(
 ) -> int:
     """Show which versions two stacks fix differently."""
     from fabric_tools.report.stacks import differences
+    from fabric_tools.report.text import harmless
     from fabric_tools.stacks import load_stacks, one_stack
 
     known = load_stacks(stacks_dir)
     for line in differences(one_stack(first, known), one_stack(second, known)):
-        print(line)
+        print(harmless(line))
     return Exit.OPEN
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fabric_tools.errors import Exit, UsageError, worst
+from fabric_tools.errors import Exit, FabricToolsError, UsageError, worst
 from fabric_tools.ledger.lines import Chain, check, digest
 from fabric_tools.ledger.proof import Proof, broken, standing
 from fabric_tools.ledger.store import Ledger
@@ -47,15 +47,34 @@ def summary(
     )
 
 
-def _against_noted(chain: Chain, noted: str) -> tuple[str, ...]:
-    """Why the chain does not go on from a head that was noted earlier; empty where it does."""
+def summary_or_why(
+    ledger: Ledger, public_key: Ed25519PublicKey | None, as_of: datetime, noted: str = ""
+) -> HostStanding:
+    """As ``summary``; a file that cannot be used keeps nobody from seeing the other hosts.
+
+    Raises ``UsageError`` for another form of ``noted``.
+    """
+    if noted:
+        _noted(noted)
+    try:
+        return summary(ledger, public_key, as_of, noted)
+    except FabricToolsError as error:
+        return HostStanding(host=ledger.host, entries=0, head="", doubts=(str(error),))
+
+
+def _noted(noted: str) -> tuple[int, str]:
     found = re.fullmatch(r"([1-9]\d{0,8}):([0-9a-f]{64})", noted)
     if found is None:
         raise UsageError(f"{noted!r} is no COUNT:SHA256", where="head")
-    count = int(found[1])
+    return int(found[1]), found[2]
+
+
+def _against_noted(chain: Chain, noted: str) -> tuple[str, ...]:
+    """Why the chain does not go on from a head that was noted earlier; empty where it does."""
+    count, head = _noted(noted)
     if len(chain.lines) < count:
         return (f"{count} entries were known, {len(chain.lines)} are left: the end was cut off",)
-    if digest(chain.lines[count - 1].data) != found[2]:
+    if digest(chain.lines[count - 1].data) != head:
         return (f"line {count}: is not the entry that was noted as the head",)
     return ()
 

@@ -147,6 +147,10 @@ class MokKeys(Fact):
     lines: dict[str, int]
 
 
+#: What stands among the repositories for dpkg's own list of what is installed.
+DPKG_STATUS = "/var/lib/dpkg/status"
+
+
 class AptReleases(Fact):
     """``apt-cache policy``: repository (``URI suite/component``) to the origin that it names.
 

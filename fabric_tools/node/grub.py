@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 _MAX_BYTES = 1024 * 1024
@@ -43,6 +44,9 @@ def next_kernel(installed: Sequence[str], root: str = "/") -> Choice:
     """The kernel that boots next; ``installed`` are those in /boot, the newest first."""
     if not installed:
         return Choice(None, "no kernel in /boot")
+    denied = _denied(root)
+    if denied:
+        return Choice(None, "cannot tell: /%s may not be read" % denied)
     env = _environment(root)
     entries = _bls(root)
     menu = next((text for text in (read_text(root, name) for name in _CFG) if text), "")
@@ -51,6 +55,22 @@ def next_kernel(installed: Sequence[str], root: str = "/") -> Choice:
     if menu:
         return _by_menu(menu, env)
     return _without_menu(installed, env, root)
+
+
+def _denied(root: str) -> str:
+    """What the boot loader reads and this process may not, or "": that is not its absence."""
+    for name in (*_CFG, *_ENV, _BLS):
+        path = os.path.join(root, name)
+        try:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                os.listdir(path)
+            else:
+                os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        except PermissionError:
+            return name
+        except OSError:
+            continue
+    return ""
 
 
 def sorted_releases(names: Sequence[str]) -> List[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fabric_tools.models.boot import DPKG_STATUS
 from fabric_tools.models.system import AptCandidate, AptPolicy, AptVersion
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
@@ -23,8 +24,6 @@ _ROW = re.compile(r" (\*\*\*|   ) (\S{1,150}) (-?\d{1,6})(?: \(phased \d{1,3}%\)
 #: component and architecture.
 _SOURCE = re.compile(r" {1,12}-?\d{1,6} (\S{1,400})(?: (\S{0,200})(?: \S{1,20})? Packages)?$")
 _UNKNOWN = re.compile(r"N: Unable to locate package (\S{1,200})$")
-#: What stands for dpkg's own list in the version table.
-_STATUS = "/var/lib/dpkg/status"
 
 
 @dataclass
@@ -79,12 +78,14 @@ def parse_apt_policy(text: str) -> AptPolicy:
         elif found and (match := _ROW.match(line)):
             found[-1].rows.append((match[2], int(match[3]), [], match[1] == "***"))
         elif found and found[-1].rows and (source := source_in(line)):
-            if source != _STATUS:
+            if source != DPKG_STATUS:
                 found[-1].rows[-1][2].append(source)
         elif found and found[-1].rows and line[:1] == " ":
             raise ParseError(PROBE, number, f"not a line of a version table: {line[:80]!r}")
         elif line[0] != " " and line[:3] != "W: " and "apt-cache policy" not in line:
             raise ParseError(PROBE, number, f"not a line of apt-cache policy: {line[:80]!r}")
+    if text and not text.endswith("\n"):
+        raise ParseError(PROBE, 0, "the last line is cut")
     if not found and not unknown:
         raise ParseError(PROBE, 0, "no package")
     return AptPolicy(packages=tuple(b.candidate() for b in found), unknown=tuple(unknown))

@@ -13,7 +13,7 @@ from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.bounded import MIB, numbered, read_lines
 
 PROBE = "apt_releases"
-_ORIGIN = re.compile(r"[ ,]o=([^,]{1,200})")
+_ORIGIN = re.compile(r"(?:     release |,)o=([^,]{1,200})")
 
 
 def parse_apt_releases(text: str) -> AptReleases:

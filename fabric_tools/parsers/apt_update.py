@@ -28,6 +28,8 @@ _MESSAGE = re.compile(r"([WE]): (\S.*)$")
 #: Of messages: a source as in the lines of progress, or the URL of its file.
 _NAMED = re.compile(r"([a-z+]{2,20}:/[^\s']{0,1000}) (\S{0,300}) (?:InRelease|Release(?:\.gpg)?)\b")
 _URL = re.compile(r"[a-z+]{2,20}:/[^\s']{1,1000}")
+#: What dnf says of a repository that it goes on without (format unverified).
+_DNF_LOST = re.compile(r"(?:Error|Failed|Ignoring repositories|Cannot)\b")
 _USER = re.compile(r"(?<=://)[^\s/@]{1,1000}@")
 #: The first that is found in apt's words names the trouble.
 _TROUBLES: dict[SourceTrouble, re.Pattern[str]] = {
@@ -181,7 +183,11 @@ def parse_dnf_makecache(text: str) -> DnfRepos:
     lines, rc = _blocks("dnf_makecache", text)
     told = [(number, line.strip()) for number, _, line in lines]
     if not rc:
-        return DnfRepos()
+        # A repository with skip_if_unavailable is passed over, and dnf ends well.
+        lost = next(((n, words) for n, words in told if _DNF_LOST.match(words)), None)
+        if lost is None:
+            return DnfRepos()
+        return DnfRepos(trouble=_USER.sub("", lost[1])[:300], line=lost[0])
     if not told:
         raise ParseError("dnf_makecache", 0, f"exit status {rc} without a word")
     wrong = next(((n, words) for n, words in told if words.startswith("Error")), told[0])

@@ -19,6 +19,8 @@ _FIELDS = 14
 _ID, _NAME, _STRATUM, _OFFSET, _DELAY, _DISPERSION, _LEAP = 0, 1, 2, 4, 10, 11, 13
 #: The id of chrony's own clock (127.127.1.1), and of none.
 _OWN = {"7F7F0101", "00000000"}
+#: 16 means not synchronised (RFC 5905); what follows somebody has less. chrony says 0 for nobody.
+_MAX_STRATUM = 15
 _LEAPS = {"Normal", "Insert second", "Delete second", "Not synchronised"}
 _NUMBER = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,12})?", re.ASCII)
 
@@ -42,6 +44,8 @@ def parse_chrony_tracking(text: str) -> ClockTracking:
         raise ParseError(PROBE, number, f"leap status {fields[_LEAP][:40]!r}")
     if not re.fullmatch(r"\d{1,2}", fields[_STRATUM], re.ASCII):
         raise ParseError(PROBE, number, f"stratum {fields[_STRATUM][:40]!r}")
+    if int(fields[_STRATUM]) > _MAX_STRATUM:
+        raise ParseError(PROBE, number, f"stratum {fields[_STRATUM]} is that of no clock")
     offset_s = _seconds(fields[_OFFSET], number)
     dispersion_s, delay_s = _seconds(fields[_DISPERSION], number), _seconds(fields[_DELAY], number)
     return ClockTracking(

@@ -42,4 +42,6 @@ def parse_dkms(text: str) -> DkmsStatus:
                 note=match[6].strip(" ()") or None,
             )
         )
+    if text and not text.endswith("\n"):  # a note behind the state may be missing
+        raise ParseError(PROBE, 0, "the last line is cut")
     return DkmsStatus(modules=tuple(modules))

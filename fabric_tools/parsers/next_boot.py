@@ -35,7 +35,7 @@ def parse_next_boot(text: str) -> NextBoot:
         raise ParseError(PROBE, 0, f"longer than {_MAX_CHARS} characters")
     load_json(PROBE, text)  # bounds and duplicate keys, as for every JSON here
     try:
-        answer = _Answer.model_validate_json(text.removeprefix("\ufeff"))
+        answer = _Answer.model_validate_json(text.removeprefix("\ufeff"), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "text"
@@ -46,6 +46,7 @@ def parse_next_boot(text: str) -> NextBoot:
     for name in (answer.running, answer.next):
         if name is not None and name not in names:
             raise ParseError(PROBE, 0, f"kernel {name[:80]!r} is not among the kernels")
+    _agrees(answer)
     lines = text.split("\n")
     found = {
         key: next((n for n, line in enumerate(lines, 1) if line.lstrip().startswith(f'"{key}"')), 0)
@@ -55,3 +56,13 @@ def parse_next_boot(text: str) -> NextBoot:
         word = f'"release": "{kernel.release}"'
         found[kernel.release] = next((n for n, line in enumerate(lines, 1) if word in line), 0)
     return NextBoot(**dict(answer), lines=found)
+
+
+def _agrees(answer: _Answer) -> None:
+    """Raises ``ParseError`` where one part of the answer denies what another says."""
+    found = next((kernel for kernel in answer.kernels if kernel.release == answer.next), None)
+    if found is not None and found.initramfs != answer.initramfs.path:
+        raise ParseError(PROBE, 0, "two different initramfs of the next kernel")
+    for kernel in answer.kernels:
+        if kernel.module is not None and not (kernel.module.filename and kernel.module.version):
+            raise ParseError(PROBE, 0, f"{kernel.release[:80]}: a module without file or version")

@@ -60,6 +60,8 @@ def parse_apt_config(text: str) -> AptConfig:
         name, setting = match[1].lower(), Setting(line=number, value=match[2])
         if name.endswith("::"):
             lists.setdefault(name, []).append(setting)
+        elif name in values:
+            raise ParseError("apt_config", number, f"{name[:60]} stands there twice")
         else:
             values[name] = setting
     if "apt" not in values or "dir" not in values or not text.endswith("\n"):
@@ -68,8 +70,12 @@ def parse_apt_config(text: str) -> AptConfig:
 
 
 def parse_sysctl(text: str) -> Sysctls:
-    """One ``name = value`` a line; lines of sysctl's own troubles are passed over."""
+    """One ``name = value`` a line; lines of sysctl's own troubles are passed over.
+
+    A name that stands there with several values is none: no key that is asked for has more.
+    """
     values: dict[str, Setting] = {}
+    several: set[str] = set()
     for number, line in numbered(read_lines("sysctl", text)):
         if line.startswith("sysctl: "):
             continue
@@ -77,10 +83,13 @@ def parse_sysctl(text: str) -> Sysctls:
         if match is None:
             # Values of some keys have several lines (binfmt_misc); no key that is asked for has.
             continue
-        values[match[1]] = Setting(line=number, value=match[2].strip())
+        value = match[2].strip()
+        before = values.setdefault(match[1], Setting(line=number, value=value))
+        if before.value != value:
+            several.add(match[1])
     if "kernel.ostype" not in values:
         raise ParseError("sysctl", 0, "no kernel.ostype: not sysctl -a, or cut")
-    return Sysctls(values=values)
+    return Sysctls(values={name: one for name, one in values.items() if name not in several})
 
 
 def parse_limits(text: str) -> Limits:

@@ -20,6 +20,14 @@ def printable(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def harmless(text: str) -> str:
+    """The same lines and columns, every other control or formatting character made a blank.
+
+    For what a site's own file says: its words must not steer a terminal.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Verdicts that say the same: of several subjects, or (UNKNOWN) in several checks."""

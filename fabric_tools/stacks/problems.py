@@ -106,7 +106,7 @@ def lives(lock: StackLock, matrix: Matrix) -> list[tuple[str, Life | None]]:
     if kubernetes is not None:
         rows = {item.release: item for item in matrix.kubernetes}
         found.append((f"Kubernetes {kubernetes}", rows.get(kubernetes)))
-    if len(runtime) >= 2:
+    if lock.containerd.version is not None:  # one that names no minor is in no row
         minor = ".".join(runtime[:2])
         ends = {item.release: item for item in matrix.containerd}
         found.append((f"containerd {minor}", ends.get(minor)))

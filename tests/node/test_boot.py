@@ -126,6 +126,27 @@ def test_one_kernel_needs_no_menu(tmp_path: Path) -> None:
     assert next_kernel([], str(tmp_path)).kernel is None
 
 
+@pytest.mark.parametrize("name", ["boot/grub/grub.cfg", "boot/grub/grubenv"])
+def test_what_may_not_be_read_is_not_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    files = {
+        "boot/grub/grub.cfg": GRUB_CFG.replace("DEFAULT", "0"),
+        "boot/grub/grubenv": "",
+        "etc/default/grub": "",
+    }
+    real = os.open
+
+    def refuse(path: Any, *rest: Any) -> int:
+        if str(path).endswith(name):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *rest)
+
+    assert next_kernel([NEW], str(write(tmp_path, files))).kernel == NEW
+    monkeypatch.setattr("fabric_tools.node.grub.os.open", refuse)
+    assert next_kernel([NEW], str(tmp_path)) == (None, f"cannot tell: /{name} may not be read")
+
+
 def test_releases_are_compared_by_number() -> None:
     assert sorted_releases([OLD, NEW, "6.8.0-90-generic.old?", "rescue"])[0] == NEW
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from fabric_tools.parsers.apt_preferences import parse_apt_preferences
 from fabric_tools.parsers.apt_releases import parse_apt_releases
 from fabric_tools.parsers.base import ParseError
 from fabric_tools.parsers.dgx_release import parse_dgx_release
+from fabric_tools.parsers.dkms import parse_dkms
 from fabric_tools.parsers.dpkg import kernel_packages, parse_dpkg
 from fabric_tools.parsers.mok_enrolled import parse_mok_enrolled
 from fabric_tools.parsers.next_boot import parse_next_boot
@@ -177,6 +179,11 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (parse_next_boot, NEXT.replace('"next": "5.15.0-124-generic"', '"next": "6.8.0-1-generic"')),
     (parse_next_boot, NEXT.replace('"efi": true', '"efi": "true?"')),
     (parse_next_boot, NEXT.replace('"efi"', '"more": 1,\n "efi"')),
+    (parse_next_boot, NEXT.replace('"headers": true', '"headers": "yes"')),
+    (parse_next_boot, NEXT.replace('"path": "/boot/initrd', '"path": "/boot/other')),
+    (parse_next_boot, re.sub(r'"version": "\d[\d.]+"', '"version": ""', NEXT, count=1)),
+    (parse_apt_policy, POLICY.rstrip("\n")),
+    (parse_dkms, "nvidia/565.57.01, 6.8.0-101-generic, x86_64: installed (WARNING! Di"),
 ]  # fmt: skip
 
 

@@ -114,7 +114,15 @@ def test_chrony_bounds_the_error() -> None:
     assert found.bound_s == pytest.approx(0.000012345 + 0.000318211 + 0.000412310 / 2)
 
 
-@pytest.mark.parametrize("text", ["", "506 Cannot talk to daemon\n", "C0000235,a,3,1,2,3\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "506 Cannot talk to daemon\n",
+        "C0000235,a,3,1,2,3\n",
+        healthy("chrony_tracking.txt").replace(",3,", ",16,", 1),
+    ],
+)
 def test_chrony_that_does_not_answer(text: str) -> None:
     with pytest.raises(ParseError):
         parse_chrony_tracking(text)
@@ -152,6 +160,18 @@ def test_sysctl() -> None:
     assert parse_sysctl("sysctl: permission denied on key 'x'\nkernel.ostype = Linux\n").values
     with pytest.raises(ParseError):
         parse_sysctl("fs.file-max = 1\n")
+
+
+def test_two_values_of_one_setting_are_none() -> None:
+    text = healthy("sysctl.txt")
+    line = next(line for line in text.split("\n") if line.startswith("fs.inotify"))
+    assert parse_sysctl(f"{text}{line}\n").values
+    name = line.split()[0]
+    assert name in parse_sysctl(text).values
+    assert name not in parse_sysctl(f"{text}{line}9\n").values
+    text = healthy("apt_config.txt")
+    with pytest.raises(ParseError, match="twice"):
+        parse_apt_config(text + 'APT::Periodic::Unattended-Upgrade "0";\n')
 
 
 def test_limits_in_the_order_of_pam() -> None:
