@@ -61,13 +61,20 @@ def origin(
         actual = "no driver package is installed"
         remedy = "a driver from a runfile has no repository: install it from packages"
         yield Finding(NODE, Status.WARN, "one repository", actual, (at(policy),), remedy)
-    elif untold := _untold(installed, policy):
-        why = f"apt_policy does not tell of {', '.join(untold[:4])} which dpkg has (cut?)"
-        yield unknown(NODE, Missing(policy.probe, why, recorded=True), "one repository")
-    elif dgx.present:
-        yield _on_dgx(mine, policy, releases, site)
-    else:
-        yield _on_stock(mine, policy, releases)
+        return
+    untold = _untold(installed, policy)
+    found = None
+    if mine:
+        on_dgx = dgx.present
+        found = (
+            _on_dgx(mine, policy, releases, site) if on_dgx else _on_stock(mine, policy, releases)
+        )
+    # What was told and is wrong counts, however much is missing.
+    if found is not None and (found.status is Status.FAIL or not untold):
+        yield found
+        return
+    why = f"apt_policy does not tell of {', '.join(untold[:4])} which dpkg has (cut?)"
+    yield unknown(NODE, Missing(policy.probe, why, recorded=True), "one repository")
 
 
 def _counts(name: str) -> bool:
