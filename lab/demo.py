@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def main() -> int:
         print("demo: a lab is up or was left behind: `make lab-down` first", file=sys.stderr)
         return 2
     OUT.mkdir(parents=True, exist_ok=True)
+    # What ends a job ends a playbook too, and takes the lab down.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     stage = Stage(sys.stdout, LOG, steps=len(PHASES) + 4, env=_environment())
     try:
         _play(stage)

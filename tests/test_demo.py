@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -220,3 +222,30 @@ def test_a_lab_that_is_up_is_left_alone(
     assert demo.main() == 2
     assert "make lab-down" in capsys.readouterr().err
     assert tmp_path.exists()
+
+
+def test_a_demo_that_is_ended_takes_its_lab_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``timeout`` and CI end a job by SIGTERM."""
+    left: list[str] = []
+
+    def play(_: Stage) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    def leave(_: Stage) -> int:
+        left.append("down")
+        return 0
+
+    monkeypatch.setattr(demo, "why_not", lambda: "")
+    for name, place in (("STATE", "state"), ("OUT", "out"), ("LOG", "out/log")):
+        monkeypatch.setattr(demo, name, tmp_path / place)
+    monkeypatch.setattr(demo, "_play", play)
+    monkeypatch.setattr(demo, "_leave", leave)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert demo.main() == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left == ["down"]
