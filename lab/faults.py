@@ -82,7 +82,7 @@ _BUILD = (
 #: Stops who uses the module, loads the one that is installed, starts them again.
 _RELOAD = (
     "systemctl stop nvidia-fabricmanager nvidia-persistenced; "
-    "rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia; modprobe nvidia; "
+    "rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia || true; modprobe nvidia; "
     "systemctl start nvidia-persistenced nvidia-fabricmanager"
 )
 
@@ -116,8 +116,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "no-headers", "the kernel that boots next has no headers: no module will be built",
         closes="driver", check="boot.headers",
-        breaks="mv /lib/modules/$(uname -r)/build /lib/modules/$(uname -r)/build.away",
-        heals="mv /lib/modules/$(uname -r)/build.away /lib/modules/$(uname -r)/build",
+        breaks="cd /lib/modules/$(uname -r); mv build build.away",
+        heals="cd /lib/modules/$(uname -r); [ ! -L build.away ] || mv build.away build",
     ),
     Fault(
         "secure-boot-unsigned", "Secure Boot is on and nobody signed the module", closes="driver",
@@ -175,7 +175,7 @@ FAULTS: tuple[Fault, ...] = (
         "sign never 2>/dev/null; "
         "for key in fabric*.asc; do gpg --homedir $home --armor --export stranger >$key; done; "
         "gpgconf --homedir $home --kill all; rm -r $home",
-        heals="cp -p /var/lib/lab/keys/*.asc /etc/apt/keyrings/",
+        heals="[ ! -d /var/lib/lab/keys ] || cp -p /var/lib/lab/keys/*.asc /etc/apt/keyrings/",
     ),
     Fault(
         "clock-off", "the clock is 90 s away from the site's", closes="base", check="host.time",
@@ -188,7 +188,8 @@ FAULTS: tuple[Fault, ...] = (
         check="host.proxy",
         breaks="cp -p /etc/environment /var/lib/lab/environment; sed -i s/10.42.0.0.16,// "
         "/etc/environment",
-        heals="cp -p /var/lib/lab/environment /etc/environment",
+        heals="[ ! -f /var/lib/lab/environment ] || cp -p /var/lib/lab/environment "
+        "/etc/environment",
     ),
     Fault(
         "fabric-manager-dead", "the fabric manager is dead, the fabric state is latched",
