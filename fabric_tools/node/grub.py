@@ -58,7 +58,7 @@ def next_kernel(installed: Sequence[str], root: str = "/") -> Choice:
 
 
 def _denied(root: str) -> str:
-    """What the boot loader reads and this process may not, or "": it is not as if it were absent."""
+    """What the boot loader reads and this process may not, or "": that is not "absent"."""
     for name in (*_CFG, *_ENV, _BLS):
         path = os.path.join(root, name)
         try:
