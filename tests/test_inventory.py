@@ -16,7 +16,7 @@ from fabric_tools.models.inventory import HostVars
 from fabric_tools.transport.local import openssh_connection
 from fabric_tools.transport.ssh_config import SshConfig
 from tests.cases_runner import ROOT
-from tests.test_files import cli
+from tests.test_files import cli, refused
 
 HOSTS = """\
 all:
@@ -94,6 +94,13 @@ def test_a_wrong_host_is_told_with_file_and_line(folder: Path) -> None:
     path.write_text(GROUP.replace("board: h100", ""))
     with pytest.raises(UsageError, match="n1: .*board"):
         read(folder)
+
+
+@pytest.mark.cli
+def test_a_broken_inventory_is_one_line_that_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text("all: [1")
+    refused(cli("validate", "base", "-i", str(path)), str(path), "flow sequence")
 
 
 def test_what_cannot_be_read_shrinks_no_fleet(folder: Path) -> None:

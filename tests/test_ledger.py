@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -831,12 +831,15 @@ def test_states_are_compared_by_name() -> None:
 def test_a_new_driver_is_named_by_drift(four: Site, nic: NodeState) -> None:
     four.add(Phase.DRIVER)
     entry = four.ledger.entries()[-1]
-    assert drift_of(entry, four.snapshot, None, host="node1").exit_code == 0
+    four.snapshot = four.snapshot.model_copy(update={"started_at": entry.recorded_at})
+    assert (
+        drift_of(entry, four.snapshot, None, host="node1", as_of=datetime.now(UTC)).exit_code == 0
+    )
     probes = dict(four.snapshot.probes)
     text = probes["nvidia_module"].stdout.replace("565.57.01", "580.173.02")
     probes["nvidia_module"] = ProbeResult(status=ProbeStatus.OK, stdout=text)
     now = four.snapshot.model_copy(update={"probes": probes})
-    found = drift_of(entry, now, None, host="node1")
+    found = drift_of(entry, now, None, host="node1", as_of=datetime.now(UTC))
     assert found.changed == ("driver: 565.57.01 -> 580.173.02",) and found.exit_code == 1
 
 

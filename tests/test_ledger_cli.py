@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import stat
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,10 @@ def site(tmp_path: Path) -> Site:
     """Two phases of node1, whose reading also says that it has no RDMA devices."""
     found = live()
     probes = found.probes | {"infiniband": ProbeResult(status=ProbeStatus.ABSENT)}
-    made = new_site(tmp_path / "state", found.model_copy(update={"probes": probes}))
+    made = new_site(
+        tmp_path / "state",
+        found.model_copy(update={"probes": probes, "started_at": datetime.now(UTC)}),
+    )
     now = datetime.now(UTC)
     made.add(Phase.PREFLIGHT, at=now)
     made.add(Phase.BASE, is_open=False, at=now)
@@ -238,6 +241,16 @@ def test_no_drift(site: Site, tmp_path: Path) -> None:
     code, text, _ = ours(site, "drift", "--snapshot", saved(site, tmp_path))
     assert code == 0 and text.startswith("node1: no drift since base at ")
     assert "not compared: inputs" in text
+
+
+def test_a_reading_of_another_time_says_nothing_of_what_came_after(
+    site: Site, tmp_path: Path
+) -> None:
+    for days, word in ((-1, "before the proof"), (1, "which is not yet")):
+        at = datetime.now(UTC) + timedelta(days=days)
+        path = written(site.snapshot.model_copy(update={"started_at": at}), tmp_path)
+        code, text, _ = ours(site, "drift", "--snapshot", path)
+        assert code == 3 and word in text and "CANNOT TELL" in text
 
 
 def test_drift_names_what_moved(site: Site, tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ transport: the settings of Ansible's ssh connection, from variables, ansible.cfg
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,8 @@ from fabric_tools.report.text import printable
 
 _SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh")
 _LOCAL = ("local", "ansible.builtin.local")
+#: Of what Ansible says of an error; it may quote the whole inventory.
+_MAX_CHARS = 500
 _PASSWORDS = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
 
 
@@ -75,10 +79,16 @@ def read_inventory(
 
 @contextmanager
 def _usage(where: str) -> Iterator[None]:
+    """One line for what Ansible refuses, with what it warned of on the way there."""
+    warned = io.StringIO()
     try:
-        yield
+        with redirect_stderr(warned):
+            yield
     except AnsibleError as error:
-        raise UsageError(printable(str(error)), where=where) from error
+        why = printable(warned.getvalue()).removeprefix("[WARNING]: ")[:_MAX_CHARS]
+        what = printable(str(error))[:_MAX_CHARS]
+        raise UsageError(f"{what} ({why})" if why else what, where=where) from error
+    sys.stderr.write(warned.getvalue())
 
 
 @contextmanager

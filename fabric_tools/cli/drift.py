@@ -124,7 +124,7 @@ class _Ask:
         entry = last_proof(Ledger(self.ledger, host), key)
         if isinstance(entry, str):
             return HostDrift(host=host, untold=(entry,), exit_code=Exit.UNKNOWN)
-        return drift_of(entry, snapshot, self._inputs(snapshot), host=host)
+        return drift_of(entry, snapshot, self._inputs(snapshot), host=host, as_of=datetime.now(UTC))
 
     def _inputs(self, snapshot: Snapshot) -> Inputs | None:
         from fabric_tools.declared import refuse_unknown_platform

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from fabric_tools.errors import Exit
-from fabric_tools.ledger.record import ABSENT, Inputs, state_of
+from fabric_tools.ledger.record import ABSENT, Inputs, short, state_of
 from fabric_tools.models.ledger import HostDrift, LedgerEntry, NodeState
 from fabric_tools.models.snapshot import Snapshot
 
+#: Clocks of node and controller may differ by this much; beyond it a time is not believed.
+CLOCK_SKEW = timedelta(minutes=10)
 #: What a measurement under load depends on. Packages are not among them: what they change shows in
 #: what runs once it is loaded.
 LOAD_BEARING = frozenset({"kernel", "os", "driver", "userspace", "fabric_manager", "gpu", "nic"})
@@ -57,15 +60,34 @@ def changed_inputs(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str
     return tuple(sorted(name for name in {**then, **now} if then.get(name) != now.get(name)))
 
 
+def _not_since(entry: LedgerEntry, taken: datetime | None, as_of: datetime) -> list[str]:
+    """Why a reading is none of the time since the entry."""
+    if taken is None:
+        return ["the reading does not say when it was taken"]
+    when = f"the reading was taken {taken:%Y-%m-%d %H:%M}"
+    if taken > as_of + CLOCK_SKEW:
+        return [f"{when}, which is not yet"]
+    if taken < entry.recorded_at - CLOCK_SKEW:
+        return [f"{when}, before the proof ({entry.recorded_at:%Y-%m-%d %H:%M})"]
+    return []
+
+
 def drift_of(
-    entry: LedgerEntry, snapshot: Snapshot, inputs: Inputs | None, *, host: str
+    entry: LedgerEntry,
+    snapshot: Snapshot,
+    inputs: Inputs | None,
+    *,
+    host: str,
+    as_of: datetime,
 ) -> HostDrift:
     """What moved since an entry. ``inputs`` None: not compared, and said so.
 
-    A reboot is a change: what was proved was proved before it.
+    A reboot is a change: what was proved was proved before it. A reading that is older than the
+    proof, or of a time that is not yet, says nothing of what came after.
     """
     moved = compare_states(entry.state, state_of(snapshot))
     changed, untold, left_out = list(moved.changed), list(moved.untold), []
+    untold = [*_not_since(entry, snapshot.started_at, as_of), *untold]
     for name, then, now in (
         ("boot id", entry.boot_id, snapshot.host.boot_id),
         ("machine id", entry.machine_id, snapshot.host.machine_id),
@@ -73,7 +95,7 @@ def drift_of(
         if not then or not now or snapshot.redacted:
             untold.insert(0, f"{name}: {'redacted' if snapshot.redacted else 'not known'}")
         elif then != now:
-            changed.insert(0, f"{name}: {then} -> {now}")
+            changed.insert(0, f"{name}: {short(then)} -> {short(now)}")
     if inputs is None:
         left_out.append("inputs (give --host-vars)")
     else:

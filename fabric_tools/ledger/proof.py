@@ -10,16 +10,13 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fabric_tools import __version__
-from fabric_tools.ledger.drift import LOAD_BEARING, changed_inputs, compare_states
+from fabric_tools.ledger.drift import CLOCK_SKEW, LOAD_BEARING, changed_inputs, compare_states
 from fabric_tools.ledger.lines import Chain, check
 from fabric_tools.ledger.record import Inputs
 from fabric_tools.ledger.store import Ledger
 from fabric_tools.models.ledger import LedgerEntry, NodeState
 from fabric_tools.phases import BY_ID, Phase
 from fabric_tools.share import shared
-
-#: Clocks may be set back a little; a proof from further ahead was made by a wrong clock.
-_CLOCK_SKEW = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,7 @@ def _against(entry: LedgerEntry, node: NodeNow, as_of: datetime) -> str:
         return f"was judged on another machine of that name at {when} (machine id differs)"
     if not entry.open:
         return f"was closed at {when}: {'; '.join(entry.reasons) or 'no reason recorded'}"
-    if entry.recorded_at > as_of + _CLOCK_SKEW:
+    if entry.recorded_at > as_of + CLOCK_SKEW:
         return f"was recorded at {when}, which is not yet: look at the controller's clock"
     for waiver in entry.waivers:
         if waiver.expires <= as_of:

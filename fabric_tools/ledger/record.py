@@ -99,13 +99,13 @@ def entry_of(
         raise UsageError("only a whole reading of the node itself proves a phase", where=host)
     return LedgerEntry(
         host=host,
-        machine_id=snapshot.host.machine_id,
-        boot_id=snapshot.host.boot_id,
+        machine_id=short(snapshot.host.machine_id),
+        boot_id=short(snapshot.host.boot_id),
         phase=decision.phase,
         open=decision.open,
         passive_only=decision.passive_only,
         exit_code=decision.exit_code,
-        reasons=tuple(_short(reason) for reason in decision.reasons),
+        reasons=tuple(short(reason) for reason in decision.reasons),
         tool_version=__version__,
         inputs=dict(inputs.parts),
         inputs_sha256=inputs.sha256,
@@ -128,9 +128,9 @@ def state_of(snapshot: Snapshot) -> NodeState:
             if result is not None and result.status is ProbeStatus.ABSENT:
                 values[family] = ABSENT
             else:
-                unknown[family] = _short(fact.reason)
+                unknown[family] = short(fact.reason)
             continue
-        named = {_short(name): _short(value) for name, value in _named(family, fact)}
+        named = {short(name): short(value) for name, value in _named(family, fact)}
         if len(named) > _MAX_NAMED:
             unknown[family] = f"more than {_MAX_NAMED} of them"
         else:
@@ -183,7 +183,7 @@ def _words(*words: str | None) -> str:
     return " ".join(word or "-" for word in words)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """A node's words: printable, on one line, and short."""
     return "".join(c if c.isprintable() else " " for c in text)[:_MAX_CHARS].strip()
 
