@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.rig import Rig
+from tests.lab.rig import LIMIT_S, Rig
 
 #: dpkg tells its logger a state before it writes it down, so at "unpacked" of the second package
 #: the disk has the first one unpacked and the second one half installed.
@@ -39,7 +39,9 @@ def arm(rig: Rig) -> None:
 
 def wait(rig: Rig) -> None:
     """Until dpkg has stopped; then take the trap away."""
-    said = rig.inside("timeout 110 cat /run/stop/reached; rm -f /etc/dpkg/dpkg.cfg.d/zz-stop")
+    said = rig.inside(
+        f"timeout {LIMIT_S} cat /run/stop/reached; rm -f /etc/dpkg/dpkg.cfg.d/zz-stop"
+    )
     assert said == "reached", "dpkg was never stopped"
 
 

@@ -192,7 +192,7 @@ class Rig:
         pid = str(find_engine().pid(self.container(node)))
         done = subprocess.run(
             ["nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "-C", "sh", "-s"], input=script,
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=LIMIT_S + 20, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
