@@ -13,6 +13,7 @@ from fabric_tools.checks.holds import (
     vendor_owns,
     vendor_set,
 )
+from fabric_tools.checks.packages import is_vendors
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.boot import (
     DPKG_STATUS,
@@ -107,7 +108,10 @@ def driver_still(
     assert not isinstance(plan, Missing)
     assert not isinstance(installed, Missing) and not isinstance(holds, Missing)
     mine = {p.name for p in vendor_set(installed)}
-    moves = [m for m in plan.moves if m.old is not None and _bare(m) in mine]
+    # Also what apt would move and the list of packages does not show: it may be cut.
+    moves = [
+        m for m in plan.moves if m.old is not None and (_bare(m) in mine or is_vendors(_bare(m)))
+    ]
     free = loose(vendor_set(installed), holds, pins)
     named = [m for m in moves if _is_of(m, free)]
     yield _judged(plan, moves, named, "driver", "packages.driver_hold")
