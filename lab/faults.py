@@ -45,7 +45,9 @@ _APT = (
 )
 _PIN = "/etc/apt/preferences.d/nvidia-driver-pinning"
 _HEALTHY = "/usr/lib/lab/tell --healthy"
-_FABRIC = "systemctl is-active --quiet nvidia-fabricmanager && grep -q Completed /run/lab/fabric.json"
+_FABRIC = (
+    "systemctl is-active --quiet nvidia-fabricmanager && grep -q Completed /run/lab/fabric.json"
+)
 #: chronyd must have asked a server again before the node knows of its clock's error.
 _OFF_S = "chronyc -n -c tracking | awk -F, '{ exit !($5 * $5 %s 1 && $14 == \"Normal\") }'"
 _SYNCED = _OFF_S % "<"
@@ -69,6 +71,11 @@ def _moved(version: str) -> str:
     )
 
 
+#: Builds the installed module again, as the configuration of dkms now says.
+_BUILD = (
+    f"dkms remove nvidia/{RUNS} --all >/dev/null || true; "
+    f"dkms install nvidia/{RUNS} -k $(uname -r) >/dev/null"
+)
 #: Stops who uses the module, loads the one that is installed, starts them again.
 _RELOAD = (
     "systemctl stop nvidia-fabricmanager nvidia-persistenced; "
@@ -80,8 +87,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "fabric-manager-behind", "the fabric manager is one patch behind the driver",
         closes="driver", check="driver.stack_match", subject="fabric manager",
-        breaks=f"{_APT} nvidia-fabricmanager=580.126.09-1",
-        heals=f"{_APT} nvidia-fabricmanager={RUNS}-1; systemctl restart nvidia-fabricmanager",
+        # Held: what is held stays behind when the rest moves.
+        breaks=f"{_APT} nvidia-fabricmanager=580.126.09-1; apt-mark -qq hold nvidia-fabricmanager",
+        heals=f"apt-mark -qq unhold nvidia-fabricmanager; {_APT} nvidia-fabricmanager={RUNS}-1; "
+        "systemctl restart nvidia-fabricmanager",
         settled=_FABRIC,
     ),
     Fault(
@@ -94,6 +103,8 @@ FAULTS: tuple[Fault, ...] = (
         "userspace-ahead", "new userspace was installed over the loaded module",
         closes="driver", check="driver.stack_match", subject="userspace",
         breaks=_moved("580.126.09"), heals=_moved(RUNS), reboots=True,
+        also=("driver.answers", "cuda.init"),
+        because="nvidia-smi and CUDA refuse to work with a module of another version",
     ),
     Fault(
         "nouveau-loaded", "nouveau is loaded beside the driver", closes="driver",
@@ -105,13 +116,17 @@ FAULTS: tuple[Fault, ...] = (
         breaks="mv /lib/modules/$(uname -r)/build /lib/modules/$(uname -r)/build.away",
         heals="mv /lib/modules/$(uname -r)/build.away /lib/modules/$(uname -r)/build",
     ),
-    _told(
-        "secure-boot-unsigned", "Secure Boot is on and nobody signed the module",
-        "boot.secure_boot", "secure_boot=true",
+    Fault(
+        "secure-boot-unsigned", "Secure Boot is on and nobody signed the module", closes="driver",
+        check="boot.secure_boot",
+        breaks=f"echo sign_file=/nonexistent >/etc/dkms/framework.conf.d/unsigned.conf; {_BUILD}; "
+        "/usr/lib/lab/tell secure_boot=true",
+        heals=f"{_HEALTHY}; rm -f /etc/dkms/framework.conf.d/unsigned.conf; {_BUILD}",
     ),
     _told(
         "gpu-missing", "one GPU is not on the bus", "pci.gpu_count", "gpus.3.present=false",
-        closes="preflight",
+        closes="preflight", also=("gpu.count", "cuda.init", "nvlink.full_mesh"),
+        because="the later gates count the GPUs themselves: each must close without the preflight's",
     ),
     _told(
         "ecc-off", "ECC of one GPU is off", "gpu.ecc_mode",
@@ -119,7 +134,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _told(
         "pcie-x8", "one GPU runs on eight lanes", "pci.gpu_link", "gpus.5.pcie_width_current=8",
-        closes="preflight", subject="GPU 5",
+        closes="preflight", subject="GPU 5", also=("gpu.pcie",),
+        because="the driver's gate must close without the preflight's",
     ),
     Fault(
         "xid-79", "a GPU fell off the bus and the kernel said so", closes="driver",
@@ -178,7 +194,8 @@ FAULTS: tuple[Fault, ...] = (
         seen="systemctl is-failed --quiet nvidia-fabricmanager",
         heals="systemctl reset-failed nvidia-fabricmanager || true; "
         "systemctl start nvidia-fabricmanager",
-        settled=_FABRIC,
+        settled=_FABRIC, also=("fabric.state",),
+        because="Completed of a manager that is dead is remembered, not true: nobody may believe it",
     ),
     _told(
         "pair-pix", "two GPUs reach each other through a PCIe switch", "nvlink.full_mesh",

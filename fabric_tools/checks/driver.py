@@ -12,6 +12,7 @@ from fabric_tools.models.facts import (
     GpuRosters,
     KernelModules,
     LoadedModule,
+    NvlinkStatus,
     NvmlGpu,
     NvmlInventory,
     SmiAnswer,
@@ -177,11 +178,15 @@ def _is_part_of(nvml: str, module: str) -> bool:
     "collect again, then look for a second libnvidia-ml.so.1",
 )
 def nvml_agrees(
-    inventory: GpuInventory, nvml: NvmlInventory | Missing, want: NvlinkSpec
+    inventory: GpuInventory,
+    nvml: NvmlInventory | Missing,
+    links: NvlinkStatus | Missing,
+    want: NvlinkSpec,
 ) -> Iterator[Finding]:
     """Two sources of the same facts must agree: driver, GPUs, ECC, row remap, PCIe, fabric state.
 
-    On a platform that uses all NVLinks, one that NVML calls down fails. A call that NVML refuses
+    On a platform that uses all NVLinks, one that NVML calls down fails, unless nvidia-smi calls it
+    down too: then both agree, and nvlink.links names it. A call that NVML refuses
     for another reason than "Not Supported" is UNKNOWN; a lost GPU fails.
 
     A folder of outputs saved by hand has no NVML reading: that is a warning, not a proof.
@@ -195,7 +200,7 @@ def nvml_agrees(
             remedy = "read the node with fabric-collect.pyz to have both"
             yield Finding(NODE, Status.WARN, expected, actual, (at(inventory),), remedy)
         return
-    differ, refused = list(_differences(inventory, nvml, want)), _refusals(nvml)
+    differ, refused = list(_differences(inventory, nvml, links, want)), _refusals(nvml)
     status = Status.FAIL if differ else Status.UNKNOWN if refused else Status.PASS
     actual = "; ".join((differ or refused)[:6]) or f"{len(nvml.gpus)} GPUs, {nvml.driver_version}"
     yield Finding(NODE, status, expected, actual, (at(nvml), at(inventory)))
@@ -206,7 +211,12 @@ _NO_SUCH_THING = ("Not Supported", "Function Not Found")
 _LOST = ("GPU is lost", "GPU requires restart", "GPU requires reset")
 
 
-def _differences(inventory: GpuInventory, nvml: NvmlInventory, want: NvlinkSpec) -> Iterator[str]:
+def _differences(
+    inventory: GpuInventory,
+    nvml: NvmlInventory,
+    status: NvlinkStatus | Missing,
+    want: NvlinkSpec,
+) -> Iterator[str]:
     if inventory.driver_version != nvml.driver_version:
         yield f"driver {inventory.driver_version} and {nvml.driver_version}"
     library, driver = nvml.nvml_version, nvml.driver_version
@@ -221,7 +231,8 @@ def _differences(inventory: GpuInventory, nvml: NvmlInventory, want: NvlinkSpec)
         if not gpu.reachable:
             yield f"NVML cannot reach GPU {gpu.index}"
         links = gpu.nvlinks_active or ()
-        if False in links and links.count(True) < want.links_per_gpu.value:
+        few = False in links and links.count(True) < want.links_per_gpu.value
+        if few and links.count(False) > _links_down(status, gpu.index):
             yield f"NVML calls {links.count(False)} NVLinks of GPU {gpu.index} down"
     smi = {gpu.uuid: gpu for gpu in inventory.gpus}
     lib = {gpu.uuid: gpu for gpu in nvml.gpus if gpu.reachable}
@@ -231,6 +242,12 @@ def _differences(inventory: GpuInventory, nvml: NvmlInventory, want: NvlinkSpec)
         for name, (mine, theirs) in _pairs(smi[uuid], lib[uuid]).items():
             if mine is not None and theirs is not None and mine != theirs:
                 yield f"{uuid}: {name} {mine} and {theirs}"
+
+
+def _links_down(status: NvlinkStatus | Missing, index: int) -> int:
+    """How many links of one GPU `nvidia-smi nvlink -s` shows down; 0 where it does not tell."""
+    shown = () if isinstance(status, Missing) else status.gpus
+    return sum(link.gbytes_s is None for gpu in shown if gpu.index == index for link in gpu.links)
 
 
 def _pairs(smi: GpuFacts, nvml: NvmlGpu) -> dict[str, tuple[object, object]]:

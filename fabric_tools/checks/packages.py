@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
-from fabric_tools.models.facts import GpuRosters, LoadedModule
-from fabric_tools.models.platform import DriverSpec
+from fabric_tools.models.facts import FabricManagerVersion, GpuRosters, LoadedModule, SmiVersion
+from fabric_tools.models.platform import DriverSpec, Target
 from fabric_tools.models.system import ModuleFile, Package, Packages
 from fabric_tools.models.verdict import Evidence, Status
 from fabric_tools.parsers.reader import Missing
@@ -85,6 +85,9 @@ def packages(
     installed: Packages | Missing,
     module: LoadedModule | Missing,
     on_disk: ModuleFile | Missing,
+    userspace: SmiVersion | Missing,
+    manager: FabricManagerVersion | Missing,
+    spec: Target | None,
 ) -> Iterator[Finding]:
     """Driver, fabric manager, NSCQ and IMEX packages as dpkg or rpm lists them, and the module file
     that the next load would take.
@@ -92,7 +95,8 @@ def packages(
     One package that moved alone (unattended upgrades) breaks CUDA at the next restart. Packages
     that were removed but left files behind (``rc``) are no installed packages; one that dpkg left
     half-way (``iU``, ``iF``: an upgrade cut short, a module that did not build) fails whatever its
-    version. What dpkg and rpm list both counts. That all of them are right does not mean that the
+    version. What dpkg and rpm list both counts. Where driver.stack_match fails for the same version,
+    because userspace or the fabric manager has it, that check names the fault and this one warns. That all of them are right does not mean that the
     driver drives the GPU: see driver.answers and kernel.driver_faults.
     """
     for fact in (installed, on_disk):
@@ -133,7 +137,23 @@ def packages(
     ]
     firsts = [p for items in odd.values() for p in items[:1]]
     evidence = tuple(_place(installed, p) for p in firsts[:3]) or (at(on_disk),)
-    yield Finding(NODE, Status.FAIL, expected, "; ".join(shown), evidence)
+    status, actual, remedy = Status.FAIL, "; ".join(shown), ""
+    if runs and all(version in _compared(userspace, manager, spec) for version in odd):
+        status, remedy = Status.WARN, "see driver.stack_match"
+        actual += " (named by driver.stack_match)"
+    yield Finding(NODE, status, expected, actual, evidence, remedy)
+
+
+def _compared(
+    userspace: SmiVersion | Missing, manager: FabricManagerVersion | Missing, spec: Target | None
+) -> set[str | None]:
+    """The versions that driver.stack_match holds against the loaded module."""
+    if spec is None:
+        return set()
+    found = set() if isinstance(userspace, Missing) else {userspace.smi_version}
+    if spec.fabric.manager.value and not isinstance(manager, Missing):
+        found.add(manager.version)
+    return found
 
 
 def _half_done(installed: Packages, half: list[Package]) -> Finding:

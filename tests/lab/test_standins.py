@@ -266,7 +266,7 @@ DEVIATIONS: dict[str, tuple[Change, Phase, set[str]]] = {
         lambda b: b.edit(_links), Phase.NVLINK, {"nvlink.links"},
     ),
     "17 of 18 links, in the driver": (
-        lambda b: b.edit(_links), Phase.DRIVER, {"nvlink.links", "driver.nvml_agrees"},
+        lambda b: b.edit(_links), Phase.DRIVER, {"nvlink.links"},
     ),
     "one pair PIX": (
         lambda b: b.edit(lambda n: n["topology"].update({"GPU2-GPU5": "PIX"})), Phase.NVLINK,

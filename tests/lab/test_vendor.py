@@ -347,6 +347,17 @@ def test_nouveau_keeps_the_driver_out(node: Path) -> None:
     assert "already bound to nouveau" in (node / "run/lab/kmsg").read_text()
 
 
+def test_nouveau_beside_the_driver_gets_no_device(node: Path) -> None:
+    kernel.load(module(node))
+    info = (("license", "GPL"), ("intree", "Y"), ("name", "nouveau"),
+            ("vermagic", ko.vermagic(RELEASE)))  # fmt: skip
+    file = node / "nouveau.ko"
+    file.write_bytes(ko.build(ko.Module("nouveau", info)))
+    kernel.load(file)
+    assert "nouveau" in kernel.modules()
+    assert "nouveau 0000:" not in (node / "run/lab/kmsg").read_text()
+
+
 def test_secure_boot_asks_for_an_enrolled_key(node: Path) -> None:
     der = b"...serial:\x01\x02\x03..."
     (node / "var/lib/dkms").mkdir(parents=True)

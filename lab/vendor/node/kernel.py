@@ -120,8 +120,6 @@ def _holds(process: Path, pattern: re.Pattern[str]) -> bool:
 
 
 def _before_init(name: str, info: dict[str, list[str]], there: dict[str, dict[str, Any]]) -> None:
-    if name == "nouveau" and (not paths.gpus() or "nvidia" in there):
-        raise Refused("No such device")
     if name != "nvidia":
         return
     say(f"nvidia-nvlink: Nvlink Core is being initialized, major device number {NVLINK_MAJOR}")
@@ -154,7 +152,7 @@ def _after_init(name: str, state: dict[str, Any]) -> None:
     (folder / "initstate").write_text("live\n")
     if state["version"]:
         (folder / "version").write_text(f"{state['version']}\n")
-    if name == "nouveau":
+    if name == "nouveau" and "nvidia" not in modules():  # else it stays without a device
         for gpu in paths.gpus():
             say(f"nouveau {paths.short_bus_id(gpu)}: enabling device (0140 -> 0142)")
     elif name == "nvidia":
