@@ -22,6 +22,7 @@ SCRIPT_S, SETTLE_S = 180, 90
 _BROKEN = STATE / "broken.json"
 #: Asked again after this; each question starts a process in the node.
 _PAUSE_S = 0.1
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: A node that was restarted: its daemons run and its clock is followed.
 _BOOTED = (
     "systemctl is-active --quiet ssh && systemctl is-active --quiet nvidia-fabricmanager "
@@ -77,7 +78,7 @@ def heal(number: int | None, progress: Progress) -> int:
 
 def listing() -> Iterator[str]:
     """One line a fault: name, the check that must notice, and what it is."""
-    there = {name: number for name, number in broken()}
+    there = dict(broken())
     for fault in FAULTS:
         mark = f"  (in place on node {there[fault.name]})" if fault.name in there else ""
         yield f"{fault.name:22} {fault.check:22} {fault.says}{mark}"
@@ -104,22 +105,39 @@ def _node(number: int) -> tuple[Engine, Node]:
     return engine, node
 
 
+def _inside(engine: Engine, container: str, limit_s: int, *words: str) -> tuple[str, ...]:
+    """A command line that runs ``words`` in a machine.
+
+    Not the engine's ``exec``: on hosts with cgroups of version 1 it fails once a node's systemd has
+    moved itself out of the group that the engine remembers.
+    """
+    spaces = ("--mount", "--uts", "--ipc", "--net", "--pid")
+    clean = ("env", "-i", "HOME=/root", "LC_ALL=C", f"PATH={_PATH}")
+    # A limit on this side would end nsenter only, not what it started.
+    limit = ("timeout", "-k", "5", str(limit_s))
+    return ("nsenter", "-t", str(engine.pid(container)), *spaces, "--", *clean, *limit, *words)
+
+
 def _script(engine: Engine, node: Node, fault: Fault, text: str) -> None:
     where = MIRROR if fault.on_mirror else node.container
-    # The engine's own limit ends only its client: timeout(1) ends what runs inside.
-    inside = ("timeout", "-k", "5", str(SCRIPT_S), "sh", "-euc", text)
+    words = _inside(engine, where, SCRIPT_S, "sh", "-euc", text)
     try:
-        engine.exec(where, *inside, timeout_s=SCRIPT_S + 20)
+        run(words, timeout_s=SCRIPT_S + 20)
     except LabError as error:
         hint = "a fault of the driver needs a node that was driven to the driver gate"
-        raise LabError(f"{fault.name}: {error}", hint) from error
+        raise LabError(f"{fault.name} on {node.name}: {_short(str(error))}", hint) from error
+
+
+def _short(text: str) -> str:
+    """Without the command line, which is long and the same for all."""
+    return text.rpartition("` ")[2]
 
 
 def _until(engine: Engine, node: Node, question: str, complaint: str) -> None:
     """Ask until the answer is yes; ``LabError`` after ``SETTLE_S``."""
     if question == "true":
         return
-    words = (engine.name, "exec", node.container, "timeout", "10", "bash", "-c", question)
+    words = _inside(engine, node.container, 10, "bash", "-c", question)
     until = time.monotonic() + SETTLE_S
     while run(words, check=False, timeout_s=30).returncode != 0:
         if time.monotonic() > until:

@@ -126,7 +126,7 @@ FAULTS: tuple[Fault, ...] = (
     _told(
         "gpu-missing", "one GPU is not on the bus", "pci.gpu_count", "gpus.3.present=false",
         closes="preflight", also=("gpu.count", "cuda.init", "nvlink.full_mesh"),
-        because="the later gates count the GPUs themselves: each must close without the preflight's",
+        because="later gates count the GPUs themselves: each must close without the preflight's",
     ),
     _told(
         "ecc-off", "ECC of one GPU is off", "gpu.ecc_mode",
@@ -195,7 +195,7 @@ FAULTS: tuple[Fault, ...] = (
         heals="systemctl reset-failed nvidia-fabricmanager || true; "
         "systemctl start nvidia-fabricmanager",
         settled=_FABRIC, also=("fabric.state",),
-        because="Completed of a manager that is dead is remembered, not true: nobody may believe it",
+        because="Completed of a dead manager is remembered, not true: nobody may believe it",
     ),
     _told(
         "pair-pix", "two GPUs reach each other through a PCIe switch", "nvlink.full_mesh",

@@ -95,9 +95,11 @@ def packages(
     One package that moved alone (unattended upgrades) breaks CUDA at the next restart. Packages
     that were removed but left files behind (``rc``) are no installed packages; one that dpkg left
     half-way (``iU``, ``iF``: an upgrade cut short, a module that did not build) fails whatever its
-    version. What dpkg and rpm list both counts. Where driver.stack_match fails for the same version,
-    because userspace or the fabric manager has it, that check names the fault and this one warns. That all of them are right does not mean that the
+    version. What dpkg and rpm list both counts. That all of them are right does not mean that the
     driver drives the GPU: see driver.answers and kernel.driver_faults.
+
+    Where driver.stack_match fails for the same version, because userspace or the fabric manager
+    has it, that check names the fault and this one warns.
     """
     for fact in (installed, on_disk):
         # Nobody saves modinfo by hand; but where it was asked and did not answer, it may say more.
