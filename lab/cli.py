@@ -1,4 +1,4 @@
-"""``python -m lab up|down|status|break|heal|list-faults|needs``."""
+"""``python -m lab up|down|status|break|heal|list-faults|render-faults|needs``."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ def main(argv: list[str]) -> int:
     one = commands.add_parser("heal", help="take every cause away again")
     one.add_argument("--node", type=int, choices=(1, 2), help="only there")
     commands.add_parser("list-faults", help="names, causes and the checks that must notice")
+    one = commands.add_parser("render-faults", help="write docs/faults.md from the table")
+    one.add_argument("--check", action="store_true", help="only compare")
     given = parser.parse_args(argv)
     try:
         return _run(given)
@@ -46,6 +48,11 @@ def main(argv: list[str]) -> int:
 def _run(given: argparse.Namespace) -> int:
     if given.command == "needs":
         return _needs()
+    if given.command == "render-faults":
+        from lab import faultdocs
+
+        print(faultdocs.render(check=given.check))
+        return 0
     from lab import lifecycle
 
     started = time.monotonic()

@@ -18,7 +18,8 @@ class Fault:
     ``also``: checks that fail as a consequence, and ``because``: why they must; no other check may
     fail. ``breaks`` and ``heals`` are scripts; on the mirror machine where ``on_mirror``.
     ``seen`` and ``settled``: commands that succeed, on the node, once the cause is in place and
-    once nothing of it is left; they are asked again until they do. ``reboots``: the node is
+    once nothing of it is left; they are asked again until they do. ``remedy``: what the check prints
+    where it has a special one for this fault. ``reboots``: the node is
     restarted after ``heals``, because the remedy of the check says so.
     """
 
@@ -31,6 +32,7 @@ class Fault:
     subject: str = "node"
     also: tuple[str, ...] = ()
     because: str = ""
+    remedy: str = ""
     on_mirror: bool = False
     unknown: bool = False
     reboots: bool = False
