@@ -18,9 +18,9 @@ class Fault:
     ``also``: checks that fail as a consequence, and ``because``: why they must; no other check may
     fail. ``breaks`` and ``heals`` are scripts; on the mirror machine where ``on_mirror``.
     ``seen`` and ``settled``: commands that succeed, on the node, once the cause is in place and
-    once nothing of it is left; they are asked again until they do. ``remedy``: what the check prints
-    where it has a special one for this fault. ``reboots``: the node is
-    restarted after ``heals``, because the remedy of the check says so.
+    once nothing of it is left; they are asked again until they do. ``remedy``: what the check
+    prints where it has a special one for this fault. ``reboots``: the node is restarted after
+    ``heals``, because the remedy of the check says so.
     """
 
     name: str
@@ -81,7 +81,7 @@ _BUILD = (
 #: Stops who uses the module, loads the one that is installed, starts them again.
 _RELOAD = (
     "systemctl stop nvidia-fabricmanager nvidia-persistenced; "
-    "rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia; modprobe nvidia; "
+    "rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia || true; modprobe nvidia; "
     "systemctl start nvidia-persistenced nvidia-fabricmanager"
 )
 
@@ -115,8 +115,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "no-headers", "the kernel that boots next has no headers: no module will be built",
         closes="driver", check="boot.headers",
-        breaks="mv /lib/modules/$(uname -r)/build /lib/modules/$(uname -r)/build.away",
-        heals="mv /lib/modules/$(uname -r)/build.away /lib/modules/$(uname -r)/build",
+        breaks="cd /lib/modules/$(uname -r); mv build build.away",
+        heals="cd /lib/modules/$(uname -r); [ ! -L build.away ] || mv build.away build",
     ),
     Fault(
         "secure-boot-unsigned", "Secure Boot is on and nobody signed the module", closes="driver",
@@ -174,7 +174,7 @@ FAULTS: tuple[Fault, ...] = (
         "sign never 2>/dev/null; "
         "for key in fabric*.asc; do gpg --homedir $home --armor --export stranger >$key; done; "
         "gpgconf --homedir $home --kill all; rm -r $home",
-        heals="cp -p /var/lib/lab/keys/*.asc /etc/apt/keyrings/",
+        heals="[ ! -d /var/lib/lab/keys ] || cp -p /var/lib/lab/keys/*.asc /etc/apt/keyrings/",
     ),
     Fault(
         "clock-off", "the clock is 90 s away from the site's", closes="base", check="host.time",
@@ -187,7 +187,8 @@ FAULTS: tuple[Fault, ...] = (
         check="host.proxy",
         breaks="cp -p /etc/environment /var/lib/lab/environment; sed -i s/10.42.0.0.16,// "
         "/etc/environment",
-        heals="cp -p /var/lib/lab/environment /etc/environment",
+        heals="[ ! -f /var/lib/lab/environment ] || cp -p /var/lib/lab/environment "
+        "/etc/environment",
     ),
     Fault(
         "fabric-manager-dead", "the fabric manager is dead, the fabric state is latched",

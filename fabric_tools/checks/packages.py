@@ -152,7 +152,9 @@ def _compared(
     """The versions that driver.stack_match holds against the loaded module."""
     if spec is None:
         return set()
-    found = set() if isinstance(userspace, Missing) else {userspace.smi_version}
+    found: set[str | None] = set()
+    if not isinstance(userspace, Missing):
+        found.add(userspace.smi_version)
     if spec.fabric.manager.value and not isinstance(manager, Missing):
         found.add(manager.version)
     return found
