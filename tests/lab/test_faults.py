@@ -59,6 +59,11 @@ class Lab:
         (host,) = Report.model_validate(json.loads(done.stdout)).hosts
         return host
 
+    def judge_open(self) -> HostReport:
+        """The same, twice at most: on a busy machine a probe may run into its limit."""
+        host = self.judge()
+        return host if all_open(host) else self.judge()
+
 
 def against(host: HostReport, status: Status) -> dict[str, set[str]]:
     """Subjects by check, over all gates."""
@@ -90,10 +95,10 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         lab.lab("up")
     try:
         lab.lab("heal")
-        if mine or not all_open(lab.judge()):
+        if mine or not all_open(lab.judge_open()):
             lab.run("fabric-tools", "ledger", "init")
             lab.run("ansible-playbook", "-i", str(lab.inventory), "playbooks/site.yml")
-        host = lab.judge()
+        host = lab.judge_open()
         assert all_open(host), [decision.reasons for decision in host.decisions]
         yield lab
     finally:
@@ -118,7 +123,7 @@ def test_a_fault_is_caught_by_its_check_and_no_other(proved: Lab, fault: Fault) 
     status = Status.UNKNOWN if fault.unknown else Status.FAIL
     said = {v.remedy for v in verdicts(broken) if v.check == fault.check and v.status is status}
     assert said == {faultdocs.remedy(fault)}
-    healed = proved.judge()
+    healed = proved.judge_open()
     assert all_open(healed), [decision.reasons for decision in healed.decisions]
 
 
