@@ -150,8 +150,8 @@ def test_a_fleet_is_judged_at_once_and_the_worst_counts(rig: Rig) -> None:
     done = rig.validate(*PHASES, "nvlink", "--format", "json", "-v")
     assert done.code == 0, done.text
     said = [v for h in json.loads(done.out)["hosts"] for d in h["decisions"] for v in d["verdicts"]]
-    fleet = [v["verdict"] for v in said if v["check"] == "fleet.same_stack"]
-    assert fleet and set(fleet) == {"PASS"}
+    fleet = [v["status"] for v in said if v["check"] == "fleet.same_stack"]
+    assert fleet and set(fleet) == {"pass"}
     rig.inside("/usr/lib/lab/tell gpus.3.present=false", node=1)
     try:
         done = rig.validate("preflight", "--format", "json")
