@@ -15,6 +15,10 @@ from lab.run import run
 #: Enough for systemd and sshd; engines ask for a million, which a host without CAP_SYS_RESOURCE
 #: refuses.
 _ENOUGH = 20000
+_ONLY_INSIDE = (
+    'test -x /usr/lib/lab/boot || { echo "exec does not reach the node: engine in a chroot?" >&2; '
+    'exit 125; }; exec "$@"'
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,13 @@ class Engine:
         self, container: str, *argv: str, stdin: str | None = None, timeout_s: float = 120,
         check: bool = True,
     ) -> str:  # fmt: skip
-        """Run a program in a container and return its output."""
+        """Run a program in a container and return its output.
+
+        An engine that itself runs in a chroot enters the container's namespaces and stands in the
+        root of the host. Nothing is started there: only the lab's image has ``/usr/lib/lab/boot``.
+        """
         flags = ["-i"] if stdin is not None else []
-        words = [self.name, "exec", *flags, container, *argv]
+        words = [self.name, "exec", *flags, container, "sh", "-c", _ONLY_INSIDE, "sh", *argv]
         return run(words, stdin=stdin, timeout_s=timeout_s, check=check).stdout
 
     def pid(self, container: str) -> int:

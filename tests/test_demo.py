@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import demo, demo_host
+from lab import demo, demo_host, engine
 from lab.engine import Engine
 from lab.errors import LabError
 from lab.stage import WIDTH, Stage, StepFailed
@@ -249,3 +249,12 @@ def test_a_demo_that_is_ended_takes_its_lab_down(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert left == ["down"]
+
+
+def test_nothing_is_started_outside_a_node() -> None:
+    """An engine in a chroot enters the host's root: the guard refuses there, as it does here."""
+    words = ["sh", "-c", engine._ONLY_INSIDE, "sh", "echo", "ran"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert done.stdout == ""
+    assert "does not reach the node" in done.stderr
