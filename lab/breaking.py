@@ -46,6 +46,8 @@ def put(name: str, number: int, progress: Progress) -> Fault:
     fault = _fault(name)
     with _locked():
         engine, node = _node(number)
+        if node.kind != fault.kind:
+            raise LabError(f"{name} is a fault of a {fault.kind} node, {node.name} is {node.kind}")
         there = broken()
         if (name, number) in there:
             raise LabError(f"{name} is in place on {node.name} already", "`python -m lab heal`")
