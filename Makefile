@@ -39,7 +39,7 @@ demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a no
 	@tools/demo-recorded
 
 .PHONY: test
-test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-lab test-pythons ## everything that CI runs
+test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-pythons lab-probe ## everything that CI runs
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
@@ -71,6 +71,13 @@ lab-clean: lab-down ## also remove the lab's images, packages and keys
 molecule: $(DEV) ## every role on a simulated node (SCENARIO=node_base for one)
 	@tools/bootstrap lab
 	@tools/molecule $(SCENARIO)
+
+.PHONY: test-nodes
+test-nodes: test-lab molecule ## everything that drives simulated nodes; not in CI yet
+
+.PHONY: lab-probe
+lab-probe: $(DEV) ## can a simulated node start on this host? only says so
+	@tools/lab-probe
 
 .PHONY: test-lab
 test-lab: $(DEV) ## simulated nodes driven, broken, killed and healed; prints seconds per test
