@@ -64,16 +64,29 @@ def heal(number: int | None, progress: Progress) -> int:
     """
     with _locked():
         mine = [item for item in reversed(broken()) if number in (None, item[1])]
+        _undo(mine)
+        for where in sorted({where for name, where in mine if _fault(name).reboots}):
+            _restart(*_node(where))
         for name, where in mine:
-            fault = _fault(name)
             engine, node = _node(where)
-            _script(engine, node, fault, fault.heals)
-            if fault.reboots:
-                _restart(engine, node)
-            _until(engine, node, fault.settled, f"{node.name} does not settle after {name}")
+            _until(engine, node, _fault(name).settled, f"{node.name} does not settle after {name}")
             _write(tuple(item for item in broken() if item != (name, where)))
             progress(f"{node.name}: {name} is healed")
     return len(mine)
+
+
+def _undo(mine: list[tuple[str, int]]) -> None:
+    """Run every script that heals. One that fails may wait for another cause to go (a module is not
+    built without headers): it is tried again after the others.
+    """
+    failed = []
+    for name, where in mine:
+        try:
+            _script(*_node(where), _fault(name), _fault(name).heals)
+        except LabError:
+            failed.append((name, where))
+    for name, where in failed:
+        _script(*_node(where), _fault(name), _fault(name).heals)
 
 
 def listing() -> Iterator[str]:
