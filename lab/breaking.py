@@ -77,16 +77,20 @@ def heal(number: int | None, progress: Progress) -> int:
 
 def _undo(mine: list[tuple[str, int]]) -> None:
     """Run every script that heals. One that fails may wait for another cause to go (a module is not
-    built without headers): it is tried again after the others.
+    built without headers): it is tried again as long as that mends another one.
     """
-    failed = []
-    for name, where in mine:
-        try:
-            _script(*_node(where), _fault(name), _fault(name).heals)
-        except LabError:
-            failed.append((name, where))
-    for name, where in failed:
-        _script(*_node(where), _fault(name), _fault(name).heals)
+    left, before = mine, len(mine) + 1
+    while left:
+        failed, why = [], LabError("")
+        for name, where in left:
+            try:
+                _script(*_node(where), _fault(name), _fault(name).heals)
+            except LabError as error:
+                failed.append((name, where))
+                why = error
+        if len(failed) == before:
+            raise why
+        left, before = failed, len(failed)
 
 
 def listing() -> Iterator[str]:
