@@ -66,16 +66,33 @@ def heal(number: int | None, progress: Progress) -> int:
     """
     with _locked():
         mine = [item for item in reversed(broken()) if number in (None, item[1])]
+        _undo(mine)
+        for where in sorted({where for name, where in mine if _fault(name).reboots}):
+            _restart(*_node(where))
         for name, where in mine:
-            fault = _fault(name)
             engine, node = _node(where)
-            _script(engine, node, fault, fault.heals)
-            if fault.reboots:
-                _restart(engine, node)
-            _until(engine, node, fault.settled, f"{node.name} does not settle after {name}")
+            _until(engine, node, _fault(name).settled, f"{node.name} does not settle after {name}")
             _write(tuple(item for item in broken() if item != (name, where)))
             progress(f"{node.name}: {name} is healed")
     return len(mine)
+
+
+def _undo(mine: list[tuple[str, int]]) -> None:
+    """Run every script that heals. One that fails may wait for another cause to go (a module is not
+    built without headers): it is tried again as long as that mends another one.
+    """
+    left, before = mine, len(mine) + 1
+    while left:
+        failed, why = [], LabError("")
+        for name, where in left:
+            try:
+                _script(*_node(where), _fault(name), _fault(name).heals)
+            except LabError as error:
+                failed.append((name, where))
+                why = error
+        if len(failed) == before:
+            raise why
+        left, before = failed, len(failed)
 
 
 def listing() -> Iterator[str]:

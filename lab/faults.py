@@ -107,6 +107,8 @@ FAULTS: tuple[Fault, ...] = (
         closes="driver", check="driver.stack_match", subject="userspace",
         breaks=_moved("580.126.09"), heals=_moved(RUNS), reboots=True,
         also=("driver.answers", "cuda.init"),
+        remedy="the packages agree, only the loaded module is another: drain, then reload the "
+        "module or reboot; hold the packages",
         because="nvidia-smi and CUDA refuse to work with a module of another version",
     ),
     Fault(
@@ -150,15 +152,18 @@ FAULTS: tuple[Fault, ...] = (
     _told(
         "row-remap-pending", "a row of memory waits to be remapped", "gpu.row_remap",
         "gpus.1.remap_pending=true gpus.1.remap_uncorrectable=1", subject="GPU 1",
+        remedy="drain and reset the GPU, then look again",
     ),
     _told(
         "hung-smi", "nvidia-smi hangs", "driver.answers", "smi_hang=true", unknown=True,
+        remedy="the tool hangs, which is a finding: read dmesg for Xid 119 or 79, reboot",
     ),
     Fault(
         "mirror-down", "the mirror does not answer", closes="preflight", check="apt.sources",
         breaks="touch /srv/down", heals="rm -f /srv/down", on_mirror=True,
         seen="! (exec 3<>/dev/tcp/mirror/80) 2>/dev/null",
         settled="(exec 3<>/dev/tcp/mirror/80)",
+        remedy="is the mirror up, the name right, the proxy set? `curl -I URL` on the node",
     ),
     Fault(
         "hold-missing", "a driver package is held no more", closes="driver",
@@ -175,6 +180,8 @@ FAULTS: tuple[Fault, ...] = (
         "sign never 2>/dev/null; "
         "for key in fabric*.asc; do gpg --homedir $home --armor --export stranger >$key; done; "
         "gpgconf --homedir $home --kill all; rm -r $home",
+        remedy="the mirror signs with another key than signed-by names: compare both, and never "
+        "trust a source as it is ([trusted=yes])",
         heals="[ ! -d /var/lib/lab/keys ] || cp -p /var/lib/lab/keys/*.asc /etc/apt/keyrings/",
     ),
     Fault(
