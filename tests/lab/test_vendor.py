@@ -249,7 +249,7 @@ def test_versions_are_in_the_order_of_their_names(mirror: Repository) -> None:
     [
         (RELEASE, "6.1.0-51-amd64"),
         ("6.8.0-138-generic", "6.8.0-139-generic"),
-        ("6.18.44-fc-v669", "6.18.45-fc-v669"),
+        ("6.18.44-cloud-v12", "6.18.45-cloud-v12"),
         ("5.15.0", "5.15.1"),
     ],
 )
