@@ -39,11 +39,16 @@ demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a no
 	@tools/demo-recorded
 
 .PHONY: test
-test: lint types contract docs-check test-unit test-cli test-ssh test-big test-wheel test-pythons lab-probe ## everything that CI runs
+test: lint types contract docs-check test-unit test-doubles test-cli test-ssh test-big test-wheel test-pythons lab-probe ## everything that CI runs
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
-	$(PY) -m pytest tests -m 'not cli and not ssh and not slow and not lab' -n $(WORKERS)
+	$(PY) -m pytest tests --ignore tests/lab -m 'not cli and not ssh and not slow' -n $(WORKERS)
+
+.PHONY: test-doubles
+test-doubles: $(DEV) ## what answers in a simulated node, without a node
+	@tools/bootstrap lab
+	$(PY) -m pytest tests/lab -m 'not lab' -n $(WORKERS)
 
 .PHONY: test-cli
 test-cli: $(DEV) ## the commands as an operator starts them
