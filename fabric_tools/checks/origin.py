@@ -148,6 +148,14 @@ def _on_dgx(
                 return Finding(NODE, Status.WARN, expected, actual, (line,), remedy)
     if gone := [p for p in mine if not p.sources_installed]:
         return _not_offered(gone, policy, expected)
+    known = {source for p in mine for version in p.versions for source in version.sources}
+    known |= set(releases.origins)
+    if not any(_DGX_PATH in s or (mirror and s.startswith(f"{mirror}/")) for s in known):
+        # A file alone would excuse the node from every hold.
+        actual = "/etc/dgx-release is there, but apt knows no repository of DGX OS"
+        remedy = "configure the vendor's repositories (baseos), or remove /etc/dgx-release"
+        line = at(policy, mine[0].line)
+        return Finding(NODE, Status.UNKNOWN, expected, actual, (line,), remedy)
     actual = f"{len(mine)} packages, none from another repository"
     return Finding(NODE, Status.PASS, expected, actual, (at(policy, mine[0].line),))
 
