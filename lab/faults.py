@@ -105,10 +105,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "userspace-ahead", "new userspace was installed over the loaded module",
         closes="driver", check="driver.stack_match", subject="userspace",
-        breaks=_moved("580.126.09"), heals=_moved(RUNS), reboots=True,
+        # The fabric manager is held, so that userspace alone is ahead.
+        breaks=f"apt-mark -qq hold nvidia-fabricmanager; {_moved('580.126.09')}",
+        heals=f"{_moved(RUNS)}; apt-mark -qq unhold nvidia-fabricmanager", reboots=True,
         also=("driver.answers", "cuda.init"),
-        remedy="the packages agree, only the loaded module is another: drain, then reload the "
-        "module or reboot; hold the packages",
         because="nvidia-smi and CUDA refuse to work with a module of another version",
     ),
     Fault(
