@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.rig import LIMIT_S, Rig
+from tests.lab.rig import Rig, Started
 
 #: dpkg tells its logger a state before it writes it down, so at "unpacked" of the second package
 #: the disk has the first one unpacked and the second one half installed.
@@ -16,19 +16,25 @@ for line in sys.stdin:
         os.kill(os.getppid(), signal.SIGSTOP)
         with open("/run/stop/stopped", "w") as out:
             out.write(str(os.getppid()))
-        with open("/run/stop/reached", "w") as out:
-            out.write("reached")
 """
 
 _ARM = f"""
 set -e
 rm -rf /run/stop
 mkdir /run/stop
-mkfifo /run/stop/reached
 cat >/run/stop/logger <<'LOGGER'
 {_LOGGER}LOGGER
 chmod 755 /run/stop/logger
 echo 'status-logger="exec /run/stop/logger"' >/etc/dpkg/dpkg.cfg.d/zz-stop
+"""
+
+
+#: Looks for two seconds.
+_REACHED = """
+for _ in $(seq 40); do
+    [ -s /run/stop/stopped ] && echo reached && break
+    sleep 0.05
+done
 """
 
 
@@ -37,12 +43,13 @@ def arm(rig: Rig) -> None:
     rig.inside(_ARM)
 
 
-def wait(rig: Rig) -> None:
-    """Until dpkg has stopped; then take the trap away."""
-    said = rig.inside(
-        f"timeout {LIMIT_S} cat /run/stop/reached; rm -f /etc/dpkg/dpkg.cfg.d/zz-stop"
-    )
-    assert said == "reached", "dpkg was never stopped"
+def wait(rig: Rig, run: Started) -> None:
+    """Until dpkg has stopped; then take the trap away. Fails where ``run`` ends before."""
+    while True:
+        if rig.inside(_REACHED):
+            break
+        assert run.process.poll() is None, f"no dpkg was stopped: {run.end().text[-3000:]}"
+    rig.inside("rm -f /etc/dpkg/dpkg.cfg.d/zz-stop")
 
 
 def go_on(rig: Rig) -> None:

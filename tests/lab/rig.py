@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -96,6 +98,7 @@ class Rig:
         return {
             **kept,
             "FABRIC_LAB": self.name,
+            "FABRIC_LAB_CACHE": str(CACHE),
             "FABRIC_STATE": str(self.ledger),
             "HOME": str(self.home),
             "TMPDIR": str(self.folder / "tmp"),
@@ -192,21 +195,22 @@ class Rig:
         pid = str(find_engine().pid(self.container(node)))
         done = subprocess.run(
             ["nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "-C", "sh", "-s"], input=script,
-            capture_output=True, text=True, timeout=LIMIT_S + 20, check=False,
+            capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def cut_power(self, node: int = 1) -> None:
-        """The node stops between two instructions and boots again, up to its sshd."""
+        """The node stops between two instructions, and stays off."""
         engine, container = find_engine(), self.container(node)
-        boot = self.inside("cat /proc/sys/kernel/random/boot_id", node)
         first = engine.pid(container)
         engine("kill", "-s", "KILL", container)
         _wait(lambda: not Path(f"/proc/{first}").exists(), f"{container} does not die")
-        engine("start", container, check=False)  # where the engine has not done so itself
+
+    def boot(self, node: int = 1) -> None:
+        """The node comes up again, to its sshd."""
+        find_engine()("start", self.container(node))
         self.wait_for_ssh(node)
-        assert self.inside("cat /proc/sys/kernel/random/boot_id", node) != boot
 
     def wait_for_ssh(self, node: int = 1) -> None:
         wait_for_ssh(self.variables(node)["ansible_host"])
@@ -219,25 +223,34 @@ class Rig:
 
 
 class Started:
-    """A run that goes on. What it says is read up to a line that is waited for."""
+    """A run that goes on. What it says is kept, and read up to a line that is waited for."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        self.said: list[str] = []
+        self._said: list[str] = []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        # Read at once: a run whose pipe is full would wait.
+        threading.Thread(target=self._read, daemon=True).start()
 
-    def until(self, words: str) -> None:
-        """Read on until a line that holds ``words``; fails where the run ends before."""
+    def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.said.append(line)
+            self._said.append(line)
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def until(self, words: str) -> None:
+        """Wait for a line that holds ``words``; fails where the run ends before."""
+        while (line := self._lines.get(timeout=LIMIT_S)) is not None:
             if words in line:
                 return
-        raise AssertionError(f"ended before {words!r}: {_end(''.join(self.said))}")
+        raise AssertionError(f"ended before {words!r}: {_end(''.join(self._said))}")
 
     def end(self) -> Done:
-        """Read to the end."""
-        out, _ = self.process.communicate(timeout=LIMIT_S)
-        return Done(self.process.returncode, "".join(self.said) + out)
+        """Wait for the end of it."""
+        while self._lines.get(timeout=LIMIT_S) is not None:
+            pass
+        return Done(self.process.wait(timeout=20), "".join(self._said))
 
     def kill(self) -> None:
         """SIGKILL to it and all that it started, as the death of the controller.

@@ -54,7 +54,7 @@ def controller_dies_in_dpkg(rig: Rig, playbook: str, then: str) -> None:
     dpkg_stop.arm(rig)
     before = rig.ledger_bytes()
     with rig.started(playbook) as run:
-        dpkg_stop.wait(rig)
+        dpkg_stop.wait(rig, run)
         run.kill()
     assert dpkg_stop.half_done(rig)
     with rig.started(playbook) as run:
@@ -67,13 +67,14 @@ def controller_dies_in_dpkg(rig: Rig, playbook: str, then: str) -> None:
 
 
 def power_goes_in_dpkg(rig: Rig, playbook: str) -> None:
-    """The controller says that the node is gone; the node boots with half a package."""
+    """The controller says that the node is gone; the node boots later, with half a package."""
     dpkg_stop.arm(rig)
     before = rig.ledger_bytes()
     with rig.started(playbook) as run:
-        dpkg_stop.wait(rig)
+        dpkg_stop.wait(rig, run)
         rig.cut_power()
         done = run.end()
+    rig.boot()
     assert done.code == 4 and "UNREACHABLE" in done.gates(), done.text[-3000:]
     assert rig.ledger_bytes() == before
     assert dpkg_stop.half_done(rig), "nothing was half done: the power went too late"
