@@ -197,7 +197,7 @@ class Rig:
             ["nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "-C", "sh", "-s"], input=script,
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{done.returncode}: {script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def cut_power(self, node: int = 1) -> None:
