@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +23,27 @@ class Expectation:
     waivable: bool = True
 
 
+#: A check and the subject that it failed for.
+Fault = tuple[str, str]
+
+
+def faults(
+    expected: Sequence[Expectation],
+    verdicts: Sequence[Verdict],
+    waivers: Sequence[Waiver],
+    *,
+    host: str,
+    as_of: datetime,
+) -> set[Fault]:
+    """What failed and is not waived: it may explain other failures.
+
+    A fault that is waived explains nothing, or its waiver would reach further than it says.
+    """
+    waivable = {item.check for item in expected if item.waivable}
+    judged = (_waive(v, waivers, waivable, host, as_of) for v in verdicts)
+    return {(v.check, v.subject) for v in judged if v.status is Status.FAIL and not v.waived_by}
+
+
 def decide(
     phase: str,
     expected: Sequence[Expectation],
@@ -31,24 +52,34 @@ def decide(
     *,
     host: str,
     as_of: datetime,
+    standing: Collection[Fault] = (),
 ) -> Decision:
     """Open only if every expected check spoke of every subject and nothing speaks against.
 
     A waiver lets a FAIL or UNKNOWN of its check, host and subject pass until it expires; a check
-    that can never be waived ignores it. No checks at all: closed.
+    that can never be waived ignores it. No checks at all: closed. ``standing`` faults, of this
+    phase and of those judged with it, turn the failures that they explain into UNKNOWN.
     """
     if not expected:
         reason = f"no check is defined for {phase} yet, so nothing is proved"
         return Decision(phase=phase, open=False, exit_code=Exit.UNKNOWN, reasons=(reason,))
     waivable = {item.check for item in expected if item.waivable}
-    judged = tuple(_waive(v, waivers, waivable, host, as_of) for v in verdicts)
+    judged = tuple(_waive(_explain(v, standing), waivers, waivable, host, as_of) for v in verdicts)
     against = [v for v in judged if v.status not in _PASSING and not v.waived_by]
     failed = [v for v in against if v.status is Status.FAIL]
     unsure = [v for v in against if v.status is Status.UNKNOWN]
+    explained = [v for v in unsure if v.follows]
     silent = _silent(expected, judged)
     reasons = [
         *_by_check("failed", failed),
-        *_by_check("could not tell", unsure),
+        *_by_check("could not tell", [v for v in unsure if not v.follows]),
+        *(
+            reason
+            for cause in dict.fromkeys(v.follows for v in explained)
+            for reason in _by_check(
+                f"explained by {cause}", [v for v in explained if v.follows == cause]
+            )
+        ),
         *silent,
         *_spent(waivers, against, waivable, host, as_of),
     ]
@@ -61,6 +92,20 @@ def decide(
         reasons=tuple(reasons),
         verdicts=judged,
     )
+
+
+def settles_s(decisions: Sequence[Decision]) -> int:
+    """For how many seconds after a boot a healthy node may close these gates as they are closed.
+
+    0 where they are open, or where a verdict speaks against them that no time will mend.
+    """
+    found = 0
+    for decision in decisions:
+        against = [v for v in decision.verdicts if v.status not in _PASSING and not v.waived_by]
+        if not decision.open and not (against and all(v.settles_s for v in against)):
+            return 0
+        found = max([found, *(v.settles_s for v in against)])
+    return found
 
 
 def used_waivers(decision: Decision, waivers: Sequence[Waiver]) -> tuple[Waiver, ...]:
@@ -80,6 +125,23 @@ def _applies(waiver: Waiver, verdict: Verdict, host: str) -> bool:
         and waiver.host in ("*", host)
         and waiver.subject in ("*", verdict.subject)
     )
+
+
+def _explain(verdict: Verdict, standing: Collection[Fault]) -> Verdict:
+    """UNKNOWN instead of FAIL where a fault of the same subject, or of the whole, explains it."""
+    if verdict.status is not Status.FAIL:
+        return verdict
+    for cause in verdict.because:
+        if any(check == cause and _reaches(of, verdict.subject) for check, of in standing):
+            remedy = f"mend {cause} first; then this is judged anew"
+            update = {"status": Status.UNKNOWN, "follows": cause, "remedy": remedy}
+            return verdict.model_copy(update=update)
+    return verdict
+
+
+def _reaches(cause: str, subject: str) -> bool:
+    """A fault of one GPU or pair explains nothing about another."""
+    return cause == subject or not cause.startswith("GPU")
 
 
 def _waive(

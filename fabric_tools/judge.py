@@ -11,11 +11,11 @@ from fabric_tools.checks import for_phase
 from fabric_tools.checks.registry import NODE, SECTIONS, Check, Finding, Kind, unknown
 from fabric_tools.detect import choose_platform
 from fabric_tools.errors import Exit, InternalError
-from fabric_tools.gate import Expectation, decide
+from fabric_tools.gate import Expectation, Fault, decide, faults
 from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec, Target
 from fabric_tools.models.report import Decision, HostReport, ProbeSummary
-from fabric_tools.models.snapshot import ProbeStatus, Snapshot
+from fabric_tools.models.snapshot import ProbeStatus, Snapshot, Source
 from fabric_tools.models.stack import StackLock
 from fabric_tools.models.verdict import Evidence, Status, Verdict, Waiver
 from fabric_tools.nodemap import map_node
@@ -111,15 +111,17 @@ class _Case:
 
 def _report(case: _Case, cases: Sequence[_Case]) -> HostReport:
     snapshot, question = case.reading.snapshot, case.question
+    spoken = [_spoken(phase, case, cases) for phase in question.phases]
+    standing = {fault for each in spoken for fault in each.faults}
     decisions = tuple(
-        _in_time(_phase(phase, case, cases), snapshot, question.as_of) for phase in question.phases
+        _in_time(_phase(each, case, standing), snapshot, question.as_of) for each in spoken
     )
     return HostReport(
         host=question.host,
         moment=case.reading.moment,
         waiver_name=question.waiver_name,
         identity=snapshot.host,
-        source=snapshot.source,
+        source=_source(snapshot, question.site),
         taken_at=snapshot.started_at,
         redacted=snapshot.redacted,
         platform=case.choice,
@@ -128,6 +130,13 @@ def _report(case: _Case, cases: Sequence[_Case]) -> HostReport:
         waivers=question.waivers,
         map=map_node(case.facts, case.target),
     )
+
+
+def _source(snapshot: Snapshot, site: HostVars) -> Source:
+    """A node that the inventory calls simulated is never shown as a real one."""
+    if site.simulated is None or snapshot.source.kind == "lab":
+        return snapshot.source
+    return Source(kind="lab", note=site.simulated)
 
 
 def _in_time(decision: Decision, snapshot: Snapshot, as_of: datetime) -> Decision:
@@ -145,30 +154,58 @@ def _in_time(decision: Decision, snapshot: Snapshot, as_of: datetime) -> Decisio
     )
 
 
-def _phase(phase: Phase, case: _Case, cases: Sequence[_Case]) -> Decision:
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """What the checks of one phase said, before the gate decides.
+
+    ``skipped``: those that had nothing to judge, each with the reason. ``faults``: what failed.
+    """
+
+    phase: Phase
+    checks: tuple[Check, ...]
+    expected: tuple[Expectation, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    skipped: tuple[str, ...] = ()
+    faults: frozenset[Fault] = frozenset()
+
+
+def _spoken(phase: Phase, case: _Case, cases: Sequence[_Case]) -> _Spoken:
     checks, target, question = for_phase(phase), case.target, case.question
-    if target is None and checks:
-        return _untold(phase, checks, case)
+    if target is None:
+        return _Spoken(phase, checks)
     verdicts: list[Verdict] = []
     expected: list[Expectation] = []
     skipped: list[str] = []
     for item in checks:
-        assert target is not None
         why = "" if item.not_applicable(target) else _not_measured(item, case, cases)
         if why:
             skipped.append(f"{item.id}: {why}")
             continue
         expected.append(Expectation(item.id, _subjects(item, target), item.waivable))
         verdicts += _run(item, case, cases)
-    decision = decide(
-        phase, expected, verdicts, question.waivers, host=question.waiver_name, as_of=question.as_of
+    found = faults(
+        expected, verdicts, question.waivers, host=question.waiver_name, as_of=question.as_of
     )
+    return _Spoken(
+        phase, checks, tuple(expected), tuple(verdicts), tuple(skipped), frozenset(found)
+    )
+
+
+def _phase(spoken: _Spoken, case: _Case, standing: set[Fault]) -> Decision:
+    phase, checks, question = spoken.phase, spoken.checks, case.question
+    if case.target is None and checks:
+        return _untold(phase, checks, case)
+    decision = decide(
+        phase, spoken.expected, spoken.verdicts, question.waivers, host=question.waiver_name,
+        as_of=question.as_of, standing=standing,
+    )  # fmt: skip
+    skipped = spoken.skipped
     passive = PHASES[phase].active and any(
         item.kind is Kind.ACTIVE for item in checks if _is_skipped(item, skipped)
     )
     if PHASES[phase].active and not any(item.kind is Kind.ACTIVE for item in checks):
         passive = True  # no check under load exists yet, so nothing under load is proved
-    return decision.model_copy(update={"passive_only": passive, "not_measured": tuple(skipped)})
+    return decision.model_copy(update={"passive_only": passive, "not_measured": skipped})
 
 
 def _is_skipped(item: Check, skipped: Sequence[str]) -> bool:
@@ -342,7 +379,15 @@ def _verdict(item: Check, finding: Finding, facts: Facts) -> Verdict:
         actual=finding.actual,
         evidence=tuple(_quote(evidence, facts) for evidence in finding.evidence),
         remedy=remedy,
+        because=_because(item, finding),
+        settles_s=finding.settles_s,
     )
+
+
+def _because(item: Check, finding: Finding) -> tuple[str, ...]:
+    if not set(finding.because) <= set(item.follows):
+        raise InternalError(f"check {item.id} names a cause that it does not declare")
+    return finding.because
 
 
 def _quote(evidence: Evidence, facts: Facts) -> Evidence:

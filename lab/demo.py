@@ -123,15 +123,12 @@ def _cause(script: str) -> list[str | Path]:
 
 
 def _read(stage: Stage, name: str) -> Path:
-    """A snapshot that says that it is of a simulated node, and its page."""
+    """A snapshot and its page."""
     snapshot = OUT / f"{name}.json"
     stage.step(
         f"collect, {name}",
         [_TOOL, "collect", "--host", NODE, "--ssh-config", SSH_CONFIG, "-o", snapshot], READ_S,
     )  # fmt: skip
-    told = json.loads(snapshot.read_text())
-    told["source"] = {"kind": "lab", "note": "no GPU, switch, NIC or driver of it is real"}
-    snapshot.write_text(json.dumps(told))
     page = _judged(stage, snapshot, "html", code=None).text
     (OUT / f"{name}.html").write_text(page[page.index("<!DOCTYPE") :])
     return snapshot

@@ -16,13 +16,14 @@ _HEAD = f"""\
 What the lab can break, and the check that must say so. Each fault is a cause (a package, a unit, a
 file, told hardware), put in place by `python -m lab break FAULT` and taken away by `python -m lab
 heal`. `tests/lab/test_faults.py` breaks a proved node by each of them: the check that is named here
-fails for the subject that is named here, no other check fails but those under "also", and after
-healing every gate is open. What the lab says about hardware is simulated.
+fails for the subject that is named here, no other check fails, and after healing every gate is
+open. What the lab says about hardware is simulated.
 
-Gate: the first that closes; a playbook stops there. Also: what closes with it as a consequence, in
-the same gate or in a later one that is judged by itself.
+Gate: the first that closes; a playbook stops there. Explains: what cannot be told before this fault
+is mended (UNKNOWN, "explained by"), in the same gate or a later one. Where a later gate is judged
+by itself, without the one that names the fault, these checks fail and close it.
 
-| fault | cause | gate | check | subject | also closed, as a consequence |
+| fault | cause | gate | check | subject | explains |
 |---|---|---|---|---|---|
 """
 
@@ -53,8 +54,7 @@ def render(*, check: bool) -> str:
 
 
 def _row(fault: Fault) -> str:
-    also = ", ".join(fault.also)
-    also = f"{also}: {fault.because}" if also else ""
+    explains = ", ".join(fault.explains)
     name = f"{fault.check} (UNKNOWN)" if fault.unknown else fault.check
-    cells = (f"`{fault.name}`", fault.says, fault.closes, name, fault.subject, also)
+    cells = (f"`{fault.name}`", fault.says, fault.closes, name, fault.subject, explains)
     return f"| {' | '.join(cells)} |"

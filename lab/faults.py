@@ -15,8 +15,8 @@ class Fault:
     """``closes``: the first gate that must close. ``check``: the check that names the fault, of
     ``subject``; where ``unknown``, by UNKNOWN.
 
-    ``also``: checks that fail as a consequence, and ``because``: why they must; no other check may
-    fail. ``breaks`` and ``heals`` are scripts; on the mirror machine where ``on_mirror``.
+    ``explains``: checks that the gate itself calls explained by it; no other check may fail.
+    ``breaks`` and ``heals`` are scripts; on the mirror machine where ``on_mirror``.
     ``seen`` and ``settled``: commands that succeed, on the node, once the cause is in place and
     once nothing of it is left; they are asked again until they do. ``remedy``: what the check
     prints where it has a special one for this fault. ``reboots``: the node is restarted after
@@ -30,8 +30,7 @@ class Fault:
     breaks: str
     heals: str
     subject: str = "node"
-    also: tuple[str, ...] = ()
-    because: str = ""
+    explains: tuple[str, ...] = ()
     remedy: str = ""
     on_mirror: bool = False
     unknown: bool = False
@@ -108,8 +107,7 @@ FAULTS: tuple[Fault, ...] = (
         # The fabric manager is held, so that userspace alone is ahead.
         breaks=f"apt-mark -qq hold nvidia-fabricmanager; {_moved('580.126.09')}",
         heals=f"{_moved(RUNS)}; apt-mark -qq unhold nvidia-fabricmanager", reboots=True,
-        also=("driver.answers", "cuda.init"),
-        because="nvidia-smi and CUDA refuse to work with a module of another version",
+        explains=("driver.answers", "cuda.init"),
     ),
     Fault(
         "nouveau-loaded", "nouveau is loaded beside the driver", closes="driver",
@@ -130,8 +128,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _told(
         "gpu-missing", "one GPU is not on the bus", "pci.gpu_count", "gpus.3.present=false",
-        closes="preflight", also=("gpu.count", "cuda.init", "nvlink.full_mesh"),
-        because="later gates count the GPUs themselves: each must close without the preflight's",
+        closes="preflight", explains=("gpu.count", "cuda.init", "nvlink.full_mesh"),
     ),
     _told(
         "ecc-off", "ECC of one GPU is off", "gpu.ecc_mode",
@@ -139,8 +136,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _told(
         "pcie-x8", "one GPU runs on eight lanes", "pci.gpu_link", "gpus.5.pcie_width_current=8",
-        closes="preflight", subject="GPU 5", also=("gpu.pcie",),
-        because="the driver's gate must close without the preflight's",
+        closes="preflight", subject="GPU 5", explains=("gpu.pcie",),
     ),
     Fault(
         "xid-79", "a GPU fell off the bus and the kernel said so", closes="driver",
@@ -205,8 +201,7 @@ FAULTS: tuple[Fault, ...] = (
         seen="systemctl is-failed --quiet nvidia-fabricmanager",
         heals="systemctl reset-failed nvidia-fabricmanager || true; "
         "systemctl start nvidia-fabricmanager",
-        settled=_FABRIC, also=("fabric.state",),
-        because="Completed of a dead manager is remembered, not true: nobody may believe it",
+        settled=_FABRIC, explains=("fabric.state",),
     ),
     _told(
         "pair-pix", "two GPUs reach each other through a PCIe switch", "nvlink.full_mesh",

@@ -114,6 +114,7 @@ def _describe(plan: network.Plan, nodes: list[Node]) -> None:
                 "schema_version": 1,
                 "platform": node.platform,
                 "stack": "r580-k3s136",
+                "simulated": "no GPU, switch, NIC or driver of it is real",
                 "mirror": {"url": f"http://{mirror}", "key_fingerprint": fingerprint},
                 "profile": {
                     "fabric": "roce",

@@ -27,6 +27,9 @@ digest = hashlib.sha256(text.encode()).hexdigest()
 assert pathlib.Path(sys.argv[4]).stat().st_size == int(sys.argv[5])
 print("welcome to the node\\n\\n" + "FABRIC-COLLECT", sys.argv[7], len(text), digest)
 print(text, end="")
+later = pathlib.Path({said!r} + ".later")
+if later.exists():
+    later.rename({said!r})
 """
 
 
@@ -61,6 +64,19 @@ class Site:
         python = self.bin / "python3"
         python.write_text(_STAND_IN.format(python=sys.executable, said=str(said)))
         python.chmod(0o755)
+        return self
+
+    def with_a_node_that_was_just_booted(self) -> Site:
+        """Its clock follows nobody at the first reading; at the second it does."""
+        self.with_healthy_node()
+        said = self.folder / "said.json"
+        text = said.read_text()
+        Path(f"{said}.later").write_text(text)
+        booted = json.loads(text)
+        clock = booted["probes"]["chrony_tracking"]
+        assert ",Normal" in clock["stdout"]
+        clock["stdout"] = clock["stdout"].replace(",Normal", ",Not synchronised")
+        said.write_text(json.dumps(booted))
         return self
 
     @property

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
+from fabric_tools.checks import BY_ID, CHECKS
 from fabric_tools.errors import Exit, worst
-from fabric_tools.gate import Expectation, decide
+from fabric_tools.gate import Expectation, decide, faults, settles_s
 from fabric_tools.models.report import Decision
 from fabric_tools.models.verdict import Status, Verdict, Waiver
 
@@ -136,3 +137,80 @@ def test_worst_exit_code() -> None:
     assert worst([Exit.UNREACHABLE, Exit.CLOSED]) is Exit.UNREACHABLE
     assert worst([Exit.INTERNAL, Exit.UNREACHABLE]) is Exit.INTERNAL
     assert worst([]) is Exit.UNKNOWN
+
+
+EFFECT = Expectation("a.check", ("GPU 0", "GPU 1"))
+
+
+def explained(
+    cause: str = "node", *, waivers: tuple[Waiver, ...] = (), subject: str = "GPU 0"
+) -> Decision:
+    """Both failed; ``a.check`` of one GPU says that ``a.cause`` may be why."""
+    found = [
+        Verdict(check="a.cause", subject=cause, status=Status.FAIL),
+        *verdicts(Status.PASS, Status.PASS),
+    ]
+    effect = Verdict(check="a.check", subject=subject, status=Status.FAIL, because=("a.cause",))
+    found = [v for v in found if (v.check, v.subject) != (effect.check, subject)] + [effect]
+    expected = (Expectation("a.cause", (cause,)), EFFECT)
+    standing = faults(expected, found, waivers, host="node1", as_of=NOW)
+    return decide(
+        "driver", expected, found, waivers, host="node1", as_of=NOW, standing=standing
+    )  # fmt: skip
+
+
+def test_a_fault_is_named_once_and_what_it_explains_is_not_known() -> None:
+    decision = explained()
+    assert not decision.open and decision.exit_code == Exit.CLOSED
+    assert decision.reasons == ("failed: a.cause", "explained by a.cause: a.check")
+    (effect,) = [v for v in decision.verdicts if v.follows]
+    assert (effect.status, effect.follows) == (Status.UNKNOWN, "a.cause")
+    assert effect.remedy == "mend a.cause first; then this is judged anew"
+
+
+def test_a_fault_of_one_gpu_explains_nothing_of_another() -> None:
+    assert explained("GPU 0").reasons == ("failed: a.cause", "explained by a.cause: a.check")
+    assert explained("GPU 1").reasons == ("failed: a.cause, a.check",)
+    assert explained("GPU0-GPU1", subject="GPU 0").reasons == ("failed: a.cause, a.check",)
+
+
+def test_a_waived_fault_explains_nothing() -> None:
+    """Or the waiver of one check would let another pass as unknown and be waived with less."""
+    decision = explained(waivers=(waiver(check="a.cause"),))
+    assert decision.reasons == ("failed: a.check",) and decision.exit_code == Exit.CLOSED
+
+
+def test_what_passed_or_is_unknown_is_left_as_it_is() -> None:
+    for status in (Status.PASS, Status.WARN, Status.UNKNOWN):
+        verdict = Verdict(check="a.check", subject="GPU 0", status=status, because=("a.cause",))
+        decision = decide(
+            "driver", (Expectation("a.check", ("GPU 0",)),), [verdict], (), host="node1",
+            as_of=NOW, standing={("a.cause", "node")},
+        )  # fmt: skip
+        assert decision.verdicts == (verdict,)
+
+
+def test_causes_are_checks_and_form_no_circle() -> None:
+    """In a circle every fault would be explained by another, and none would be named."""
+
+    def causes(name: str, above: tuple[str, ...] = ()) -> None:
+        assert name not in above, f"{' -> '.join((*above, name))}"
+        for cause in BY_ID[name].follows:
+            causes(cause, (*above, name))
+
+    for item in CHECKS:
+        causes(item.id)
+
+
+SETTLING = Verdict(check="a.check", subject="GPU 0", status=Status.FAIL, settles_s=90)
+BROKEN = Verdict(check="a.check", subject="GPU 1", status=Status.FAIL)
+FINE = Verdict(check="a.check", subject="GPU 1", status=Status.PASS)
+
+
+@pytest.mark.parametrize(
+    ("found", "seconds"),
+    [([SETTLING, FINE], 90), ([SETTLING, BROKEN], 0), ([FINE, BROKEN], 0)],
+)
+def test_only_what_settles_is_waited_for(found: list[Verdict], seconds: int) -> None:
+    assert settles_s([run(found)]) == seconds
+    assert settles_s([run(verdicts(Status.PASS, Status.PASS)), run(found)]) == seconds

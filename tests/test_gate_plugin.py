@@ -39,6 +39,14 @@ def test_a_phase_proves_itself_and_the_next_may_begin(site: Site) -> None:
     assert not left, "the collector was left behind"
 
 
+def test_a_clock_that_follows_nobody_yet_is_waited_for(site: Site) -> None:
+    done = site.with_key().with_a_node_that_was_just_booted().play(site.gates(("base", "exit")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "node: failed: host.time: looking again for up to 90 s" in done.stdout
+    (entry,) = Ledger(site.ledger, "node").entries()
+    assert entry.open and entry.phase == "base", "what is written down is the last reading"
+
+
 def test_driver_playbook_stops_before_its_role(site: Site) -> None:
     done = site.with_key().play(ROOT / "playbooks/20-driver.yml")
     assert done.returncode == 2, done.stdout + done.stderr

@@ -10,6 +10,7 @@ gate does not fail and nothing is written.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ansible.plugins.action import ActionBase
 
 from fabric_tools.ansible import sides
 from fabric_tools.ansible.reach import collect_over
+from fabric_tools.ansible.settle import settled
 from fabric_tools.ansible.values import HOST_VARIABLE, plain, site_of
 from fabric_tools.declared import refuse_unknown_platform, refuse_unknown_waivers
 from fabric_tools.errors import Exit, FabricToolsError, UsageError
@@ -56,13 +58,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
         return {**result, **_said(phase, side, outcome, check=check)}
 
     def _outcome(self, case: sides.Case, side: str, variables: dict[str, Any]) -> sides.Outcome:
-        if side == "exit":
-            record = not self._task.check_mode
-            return sides.leave(case, collect_over(self, case.host), record=record)
-        if not sides.needed(case.phase):
+        if side == "entry" and not sides.needed(case.phase):
             return sides.free(case)
+        text = settled(
+            lambda: collect_over(self, case.host),
+            lambda found: sides.decisions(_now(case), side, found),
+            lambda line: self._display.display(f"{case.host}: {printable(line)}"),
+        )
+        case = _now(case)
+        if side == "exit":
+            return sides.leave(case, text, record=not self._task.check_mode)
         resume = boolean(plain(self._value(variables, "fabric_resume")) or False, strict=False)
-        return sides.entry(case, collect_over(self, case.host), resume=bool(resume))
+        return sides.entry(case, text, resume=bool(resume))
 
     def _case(self, phase: Phase, host: str, variables: dict[str, Any]) -> sides.Case:
         folder = self._value(variables, "fabric_platforms_dir")
@@ -95,6 +102,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             return self._templar.template(variables.get(name))
         except AnsibleError as error:
             raise UsageError(printable(str(error)), where=name) from error
+
+
+def _now(case: sides.Case) -> sides.Case:
+    """The case as of now: a gate that waited must not judge a snapshot of its own future."""
+    return replace(case, as_of=datetime.now(UTC))
 
 
 def _asked(args: dict[str, Any]) -> tuple[Phase, str]:

@@ -104,6 +104,12 @@ def needed(phase: Phase) -> tuple[Phase, ...]:
     return tuple(info.id for info in PHASES if info.id in found)
 
 
+def decisions(case: Case, side: str, text: str) -> tuple[Decision, ...]:
+    """What decides this side of the phase now, without the ledger."""
+    phases = needed(case.phase) if side == "entry" else (case.phase,)
+    return _judged(case, phases, Snapshot.model_validate_json(text)).decisions
+
+
 def entry(case: Case, text: str, *, resume: bool = False) -> Outcome:
     """May the phase begin: what it needs is proved in the ledger, and judged open again now.
 

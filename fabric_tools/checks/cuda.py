@@ -22,6 +22,12 @@ _CUDA_REMEDIES = {
     100: "no device: see driver.answers and the kernel log",
     999: "read dmesg for Xid; drain, reset the GPUs or reboot",
 }
+#: What makes CUDA answer so, the deepest cause first.
+_CAUSES = {
+    802: ("pci.nvswitch_count", "driver.stack_match", "fabric.manager"),
+    803: ("driver.stack_match",),
+}
+_LOST_GPU = ("pci.gpu_count", "gpu.count")
 
 
 @check(
@@ -29,6 +35,7 @@ _CUDA_REMEDIES = {
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="a CUDA program can start and sees every GPU",
     remedy="read dmesg and the fabric manager's journal; drain and reboot",
+    follows=(*_LOST_GPU, *_CAUSES[802]),
 )
 def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding]:
     """``cuInit`` and the number of devices it then finds, from the driver's own library.
@@ -59,11 +66,14 @@ def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding
         number = f"error {cuda.code}" if cuda.code is not None else "an error"
         actual = ": ".join(part for part in (number, cuda.name or cuda.text) if part)
         remedy = _CUDA_REMEDIES.get(cuda.code or 0, "")
-        yield Finding(NODE, Status.FAIL, expected, actual, here, remedy)
+        causes = _CAUSES.get(cuda.code or 0, ())
+        yield Finding(NODE, Status.FAIL, expected, actual, here, remedy, causes)
         return
-    good = spec is None or cuda.devices == spec.gpu.number
     actual = f"cuInit 0, {cuda.devices} devices"
-    yield Finding(NODE, Status.PASS if good else Status.FAIL, expected, actual, here)
+    if spec is None or cuda.devices == spec.gpu.number:
+        yield Finding(NODE, Status.PASS, expected, actual, here)
+    else:
+        yield Finding(NODE, Status.FAIL, expected, actual, here, because=_LOST_GPU)
 
 
 CHECKS: tuple[Check, ...] = (cuda_init,)

@@ -42,6 +42,7 @@ _ANSWER_REMEDIES = {
     phases=(Phase.DRIVER,),
     title="nvidia-smi can talk to the driver and to every GPU",
     remedy="read dmesg and the driver's packages",
+    follows=("driver.stack_match",),
     waivable=False,  # without a driver that answers, no other verdict on a GPU means anything
 )
 def answers(answer: SmiAnswer) -> Iterator[Finding]:
@@ -59,6 +60,7 @@ def answers(answer: SmiAnswer) -> Iterator[Finding]:
         "answers" if good else f"{answer.error}: {answer.text}",
         (at(answer, answer.line),),
         remedy=_ANSWER_REMEDIES.get(answer.error or "", ""),
+        because=("driver.stack_match",) if answer.error == "driver_library_mismatch" else (),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fabric_tools.checks.gpu import Judgement, each
-from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, unknown
+from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, gpu, unknown
 from fabric_tools.models.dcgm import FabricManagerLog, FmEvent
 from fabric_tools.models.facts import GpuFabric, GpuFacts, GpuInventory, UnitState
 from fabric_tools.models.platform import Target
@@ -15,6 +16,10 @@ from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
+#: What the fabric manager refuses to start with, the deepest cause first.
+_KEEPS_IT_DOWN = ("pci.nvswitch_count", "driver.stack_match")
+#: Seconds that the GPUs may be "In Progress" after the manager started; a choice of ours.
+_REGISTERS_S = 60
 _DEAD = ("failed", "inactive", "deactivating")
 
 
@@ -60,6 +65,7 @@ def _shown(unit: UnitState) -> str:
     "it, reset all GPUs (`nvidia-smi -r`), `systemctl enable --now nvidia-fabricmanager`, and read "
     "its journal",
     not_applicable=_no_manager,
+    follows=_KEEPS_IT_DOWN,
 )
 def manager(unit: UnitState) -> Iterator[Finding]:
     """Without it new CUDA programs get error 802, while nvidia-smi lists every GPU as healthy."""
@@ -69,7 +75,9 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     if unit.unit != UNIT:
         yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}: another unit", evidence)
     elif _dead(unit):
-        yield Finding(NODE, Status.FAIL, expected, actual, evidence)
+        # One that nobody started, or that is masked, is down for another reason.
+        because = _KEEPS_IT_DOWN if unit.active == "failed" else ()
+        yield Finding(NODE, Status.FAIL, expected, actual, evidence, because=because)
     elif not _running(unit):
         yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}, {unit.sub}", evidence)
     elif unit.enabled == "enabled":
@@ -86,6 +94,7 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     remedy="In Progress: see fabric.manager; if it runs, drain and reset all GPUs with it stopped",
     subjects=every_gpu,
     not_applicable=_no_state,
+    follows=(*_KEEPS_IT_DOWN, "fabric.manager"),
 )
 def state(
     inventory: GpuInventory | Missing, unit: UnitState | Missing, spec: Target
@@ -112,7 +121,15 @@ def state(
             yield unknown(f"GPU {index}", missing, expected)
         return
     service = unit if manager and isinstance(unit, UnitState) else None
-    yield from each(inventory, spec.gpu, expected, lambda facts: _judge(facts, service))
+    # A dead manager explains whatever the GPUs say of the fabric; one that runs registers them.
+    dead = service is not None and _dead(service)
+    causes = (*_KEEPS_IT_DOWN, "fabric.manager") if dead else ()
+    wait = {gpu(i) for i, g in enumerate(inventory.gpus) if g.fabric.state == "In Progress"}
+    if service is None or not _running(service):
+        wait = set()
+    for finding in each(inventory, spec.gpu, expected, lambda facts: _judge(facts, service)):
+        settles_s = _REGISTERS_S if finding.subject in wait else 0
+        yield replace(finding, because=causes, settles_s=settles_s)
 
 
 def _judge(facts: GpuFacts, unit: UnitState | None) -> Judgement:

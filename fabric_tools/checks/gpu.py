@@ -51,6 +51,7 @@ def each(
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="the driver sees every GPU",
     remedy="read dmesg for Xid 79 and compare the bus addresses with lspci; drain and reboot",
+    follows=("pci.gpu_count",),
 )
 def count(rosters: GpuRosters, pci: PciDevices | Missing, want: GpuSpec) -> Iterator[Finding]:
     """How many GPUs every list of GPUs that was recorded has (``-q``, the plain table, ``-L``, CSV,
@@ -90,7 +91,9 @@ def count(rosters: GpuRosters, pci: PciDevices | Missing, want: GpuSpec) -> Iter
         evidence += tuple(at(pci, device.line) for device in lost[:2])
     if extra:
         actual += "; here but not on the bus: " + ", ".join(extra)
-    yield Finding(NODE, status, expected, actual, evidence)
+    # The driver has all that is on the bus, and the bus has too few.
+    because = () if lost or extra or isinstance(pci, Missing) else ("pci.gpu_count",)
+    yield Finding(NODE, status, expected, actual, evidence, because=because)
 
 
 def _missing_on_bus(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fabric_tools.checks.gpu import Judgement, each
 from fabric_tools.checks.registry import Check, Finding, check, every_gpu
@@ -46,6 +47,7 @@ def recovery(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     title="every GPU has its full PCIe link, as the driver sees it",
     remedy="reseat the GPU or its riser; compare the BIOS link settings with a good node",
     subjects=every_gpu,
+    follows=("pci.gpu_link",),
 )
 def pcie(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     """Greatest generation that GPU and slot can do together, and the width now.
@@ -64,7 +66,8 @@ def pcie(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         return Status.PASS if good else want.pcie_gen.differs, actual, ""
 
     expected = f"gen {want.pcie_gen.value}, x{want.pcie_width.value}"
-    yield from each(inventory, want, expected, judge)
+    for finding in each(inventory, want, expected, judge):
+        yield replace(finding, because=("pci.gpu_link",))
 
 
 #: nvml.h, nvmlClocksEventReasons: what the hardware does to save itself, and what is normal.

@@ -20,6 +20,7 @@ from fabric_tools.models.platform import GpuSpec, NvlinkSpec, Target
 from fabric_tools.models.verdict import Status
 from fabric_tools.phases import Phase
 
+_LOST_GPU = ("pci.gpu_count", "gpu.count")
 _LOST = "find the lost GPU first (gpu.count), or record the whole output"
 
 
@@ -37,6 +38,7 @@ def no_links(spec: Target) -> str:
     "NVLink at all between the two, check fabric manager and baseboard, then call the vendor",
     subjects=every_pair,
     not_applicable=no_links,
+    follows=_LOST_GPU,
 )
 def full_mesh(topo: Topology, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Finding]:
     """All pairs of ``nvidia-smi topo -m`` against the platform file: NV18 for all 28 on HGX H100.
@@ -59,7 +61,8 @@ def full_mesh(topo: Topology, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Findi
         yield Finding(NODE, Status.UNKNOWN, f"{count} rows", "rows are cut", (at(topo),), remedy)
     elif len(topo.gpus) != count:
         actual = f"{len(topo.gpus)} GPUs; numbers close up over a lost one"
-        yield Finding(NODE, Status.FAIL, f"{count} GPUs", actual, (at(topo),), _LOST)
+        wanted = f"{count} GPUs"
+        yield Finding(NODE, Status.FAIL, wanted, actual, (at(topo),), _LOST, _LOST_GPU)
 
 
 _PCIE = ("PIX", "PXB", "PHB", "NODE", "SYS")

@@ -47,7 +47,12 @@ SECTIONS: dict[type, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check says of one subject. ``remedy`` replaces the check's own where it is given."""
+    """What a check says of one subject. ``remedy`` replaces the check's own where it is given.
+
+    ``because``: checks of which a failure explains this one, the deepest first; each stands in the
+    check's ``follows``. ``settles_s``: a healthy node says the same for up to so many seconds after
+    a boot or a restart, so a gate in a playbook looks again before it closes.
+    """
 
     subject: str
     status: Status
@@ -55,6 +60,8 @@ class Finding:
     actual: str = ""
     evidence: tuple[Evidence, ...] = ()
     remedy: str = ""
+    because: tuple[str, ...] = ()
+    settles_s: int = 0
 
 
 Subjects = Callable[[Target], tuple[str, ...]]
@@ -93,7 +100,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One declared check. ``why`` is its documentation, shown by ``fabric-tools explain``."""
+    """One declared check. ``why`` is its documentation, shown by ``fabric-tools explain``.
+
+    ``follows``: checks that may explain a failure of this one.
+    """
 
     id: str
     phases: tuple[Phase, ...]
@@ -106,6 +116,7 @@ class Check:
     not_applicable: NotApplicable
     waivable: bool = True
     kind: Kind = Kind.NODE
+    follows: tuple[str, ...] = ()
 
     @property
     def needs_no_platform(self) -> bool:
@@ -179,6 +190,7 @@ def check(
     not_applicable: NotApplicable = always,
     waivable: bool = True,
     kind: Kind = Kind.NODE,
+    follows: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Iterator[Finding]]], Check]:
     """Declare a check. The function's docstring is its documentation.
 
@@ -202,6 +214,7 @@ def check(
             not_applicable=not_applicable,
             waivable=waivable,
             kind=kind,
+            follows=follows,
         )
 
     return declare

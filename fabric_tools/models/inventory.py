@@ -100,6 +100,8 @@ class HostVars(Model):
     ``stack``: a stack lock's id; where none is declared the playbooks take the default one and a
     plain ``validate`` compares with none. ``array`` and ``mirror``: where the site has them.
     ``fabric_manager``: ``elsewhere`` in a virtual machine whose host keeps the NVSwitches.
+    ``simulated``: of a host that is no real node, what of it is simulated; every report says so,
+    and no verdict changes by it.
     """
 
     schema_version: Literal[1] = 1
@@ -112,6 +114,7 @@ class HostVars(Model):
     address: str | None = None
     fabric_manager: Literal["here", "elsewhere"] = "here"
     gpu_count: Annotated[int, Field(ge=1, le=64)] | None = None
+    simulated: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     rails: tuple[Rail, ...] = ()
     waivers: tuple[Waiver, ...] = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from collections.abc import Iterable
 
 from pydantic import BaseModel
 
@@ -76,6 +77,8 @@ def explain_check(item: Check) -> str:
         lines.append(f"  {probe}: {command}{saved}{' (root)' if asked.root else ''}")
     lines += ["evidence behind the parsers:"]
     lines += [f"  {line}" for line in _evidence(item)]
+    if item.follows:
+        lines += [f"may follow from: {', '.join(item.follows)}"]
     lines += [f"remedy:  {item.remedy}"]
     if not item.waivable:
         lines.append("This check can never be waived.")
@@ -136,9 +139,14 @@ def _checks_page() -> str:
             f"## `{item.id}`\n\n{item.title[0].upper()}{item.title[1:]}.\n\n{item.why}\n\n"
             f"- gates: {', '.join(item.phases)}\n- kind: {KINDS[item.kind]}\n"
             f"- reads: {probes}\n- remedy: {item.remedy}\n"
+            + (f"- may follow from: {_codes(item.follows)}\n" if item.follows else "")
             + ("" if item.waivable else "- can never be waived\n")
         )
     return "\n".join(parts)
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _tables_page() -> str:

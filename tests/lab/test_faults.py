@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fabric_tools.checks import BY_ID as CHECKS_BY_ID
 from fabric_tools.models.report import Decision, HostReport, Report
 from fabric_tools.models.verdict import Status, Verdict
 from lab import breaking, faultdocs
@@ -121,7 +122,9 @@ def test_a_fault_is_caught_by_its_check_and_no_other(proved: Lab, fault: Fault) 
     failed, unsure = against(broken, Status.FAIL), against(broken, Status.UNKNOWN)
     found = unsure if fault.unknown else failed
     assert found[fault.check] == {fault.subject}
-    assert set(failed) == {*fault.also, *(() if fault.unknown else (fault.check,))}
+    assert set(failed) == (set() if fault.unknown else {fault.check})
+    explained = {v.check: v.follows for v in verdicts(broken) if v.follows}
+    assert set(explained) == set(fault.explains) and set(explained.values()) <= {fault.check}
     status = Status.UNKNOWN if fault.unknown else Status.FAIL
     said = {v.remedy for v in verdicts(broken) if v.check == fault.check and v.status is status}
     assert said == {faultdocs.remedy(fault)}
@@ -152,8 +155,8 @@ def test_the_table_is_whole() -> None:
     assert len(BY_NAME) == len(FAULTS)
     for fault in FAULTS:
         assert fault.closes in GATES
-        assert bool(fault.also) == bool(fault.because), f"{fault.name}: a consequence has a reason"
-        assert fault.check not in fault.also
+        for name in fault.explains:
+            assert fault.check in CHECKS_BY_ID[name].follows
 
 
 def test_the_page_is_what_the_table_says() -> None:
