@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from collections.abc import Callable
 
 from lab.errors import LabError
+from lab.needs import missing, needs
 from lab.places import STATE
-
-#: What the lab needs of the host: program, Debian package.
-NEEDS = (
-    ("podman", "podman"), ("runc", "runc"), ("mmdebstrap", "mmdebstrap"), ("ip", "iproute2"),
-    ("nsenter", "util-linux"), ("ssh-keygen", "openssh-client"), ("gpg", "gnupg"),
-    ("dpkg-deb", "dpkg"), ("gcc", "gcc"),
-)  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
@@ -88,9 +81,9 @@ def _faults(given: argparse.Namespace, progress: Callable[[str], None]) -> int:
 
 
 def _needs() -> int:
-    missing = [(tool, package) for tool, package in NEEDS if shutil.which(tool) is None]
-    for tool, package in NEEDS:
-        word = "missing" if (tool, package) in missing else "here"
-        print(f"{tool:12} {word:8} (Debian package {package})")
+    lacks = missing()
+    for program, package in needs():
+        word = "missing" if (program, package) in lacks else "here"
+        print(f"{program:20} {word:8} (Debian package {package})")
     print(f"state is kept in {STATE}; nothing else on this host is changed")
-    return 1 if missing else 0
+    return 1 if lacks else 0

@@ -1,4 +1,5 @@
-"""What of the host the lab leaves as it was: sysctls, modules, routes, firewall, links, mounts."""
+"""What of the host the lab leaves as it was: sysctls, modules, routes, firewall, links, mounts and
+control groups."""
 
 from __future__ import annotations
 
@@ -25,12 +26,25 @@ def fingerprint() -> dict[str, str]:
         "links": _out("ip", "-br", "link"),
         "namespaces": _out("ip", "netns", "list"),
         "mounts": _text(Path("/proc/self/mounts"), first_words=3),
+        "cgroups": _cgroups(),
     }
     if shutil.which("nft"):
         found["nft"] = _rules(_out("nft", "list", "ruleset"))
     if shutil.which("iptables-save"):
         found["iptables"] = _rules(_out("iptables-save"))
     return found
+
+
+#: Under these an engine keeps its containers; they stay, empty.
+_OF_ENGINES = ("libpod_parent", "machine.slice", "docker")
+
+
+def _cgroups() -> str:
+    """The groups at the top of every hierarchy."""
+    top = Path("/sys/fs/cgroup")
+    roots = [top] if (top / "cgroup.procs").exists() else sorted(top.glob("*/"))
+    groups = [path for root in roots for path in root.glob("*/") if path.name not in _OF_ENGINES]
+    return "\n".join(sorted(str(path.relative_to(top)) for path in groups))
 
 
 def _sysctls() -> str:

@@ -99,7 +99,7 @@ def build_base(engine: Engine, progress: Progress) -> str:
 def build_image(engine: Engine, progress: Progress) -> str:
     """The image of a node; returns its tag."""
     base = build_base(engine, progress)
-    repository = build_mirror(pool_folder())
+    repository = build_mirror(engine, pool_folder())
     kernel = [
         deb
         for deb in sorted(repository.debian_kernel.glob("*.deb"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 from lab import machines, network
@@ -26,7 +28,8 @@ def up(count: int, kind: str, progress: Progress) -> None:
     engine = find_engine()
     if engine.running(LABEL):
         raise LabError("a lab is up already", "`python -m lab down` first")
-    image = (build_dgx_image if kind == "dgx-os" else build_image)(engine, progress)
+    with _one_at_a_time(progress):
+        image = (build_dgx_image if kind == "dgx-os" else build_image)(engine, progress)
     shutil.rmtree(STATE, ignore_errors=True)
     STATE.mkdir(parents=True, mode=0o700)
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", KEY])
@@ -48,6 +51,19 @@ def up(count: int, kind: str, progress: Progress) -> None:
         raise
     _describe(plan, nodes)
     progress(f"up; inventory: {INVENTORY}")
+
+
+@contextmanager
+def _one_at_a_time(progress: Progress) -> Iterator[None]:
+    """Images and packages are shared: a second lab waits until the first has built them."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another lab that builds images and packages")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def down(progress: Progress) -> None:

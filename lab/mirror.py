@@ -6,6 +6,7 @@ import platform
 import shutil
 from pathlib import Path
 
+from lab.engine import Engine
 from lab.errors import LabError
 from lab.places import REPOSITORY
 from lab.run import run
@@ -16,15 +17,20 @@ from lab.vendor.deb import write_repository
 DEBIAN = REPOSITORY / "apt" / "debian"
 
 
-def build_mirror(pool: Path) -> Repository:
+def build_mirror(engine: Engine, pool: Path) -> Repository:
     """Build or keep everything; returns the vendor's half. ``pool`` holds Debian packages."""
+
+    def unused() -> None:
+        _refuse_while_served(engine)
+
     try:
-        repository = build_repository(REPOSITORY, kernel=platform.release())
+        repository = build_repository(REPOSITORY, kernel=platform.release(), before=unused)
     except BuildError as error:
         raise LabError(str(error)) from error
     stamp = DEBIAN / ".inputs"
     wanted = f"{pool.name} {(REPOSITORY / '.inputs').read_text()}"
     if not stamp.exists() or stamp.read_text() != wanted:
+        unused()
         shutil.rmtree(DEBIAN, ignore_errors=True)
         debs = [*sorted(pool.glob("*.deb")), *sorted(repository.debian_kernel.glob("*.deb"))]
         packages = [(_plain(deb.name), _control(deb), deb.read_bytes()) for deb in debs]
@@ -35,11 +41,16 @@ def build_mirror(pool: Path) -> Repository:
     return repository
 
 
-def sign_all(repository: Repository, *, stranger: bool = False) -> None:
-    """Sign every package list again; by a key that no node knows where ``stranger``."""
-    repository.sign(stranger=stranger)
-    name = "stranger.asc" if stranger else "site.asc"
-    gpg.sign([DEBIAN], repository.private / name)
+def _refuse_while_served(engine: Engine) -> None:
+    """Other packages under a lab that is up would be another lab; raises ``LabError``."""
+    for name in engine.running("fabric-lab"):
+        mounts = engine("inspect", "-f", "{{range .Mounts}}{{.Source}} {{end}}", name, check=False)
+        if str(REPOSITORY.resolve()) in mounts.split():
+            lab = name.removeprefix("fabric-").removesuffix("-mirror")
+            raise LabError(
+                f"the packages have changed while the lab {lab} serves them",
+                f"`FABRIC_LAB={lab} python -m lab down`, or another FABRIC_LAB_CACHE",
+            )
 
 
 def _plain(name: str) -> str:

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,13 +81,19 @@ def private_folder(folder: Path) -> Path:
 
 
 def build_repository(
-    folder: Path, *, kernel: str, doubles: Path | None = None, dkms: Path | None = None
+    folder: Path,
+    *,
+    kernel: str,
+    doubles: Path | None = None,
+    dkms: Path | None = None,
+    before: Callable[[], None] = lambda: None,
 ) -> Repository:
     """Builds the mirror in ``folder``; returns at once where it holds the same already.
 
     ``kernel``: the release that runs on the host. ``doubles``: a folder VERSION/libnvidia-ml.so.1,
     VERSION/libcuda.so.1 for each driver version; None compiles them where `lab.standins` can.
-    ``dkms``: Debian's dkms package; None downloads it with apt. BuildError says what is missing.
+    ``dkms``: Debian's dkms package; None downloads it with apt. ``before``: called before anything
+    that is there is replaced; may refuse. BuildError says what is missing.
     """
     folder = folder.resolve()
     private = private_folder(folder)
@@ -102,6 +108,7 @@ def build_repository(
     stamp = folder / ".inputs"
     if stamp.exists() and stamp.read_text() == wanted:
         return repository
+    before()
     shutil.rmtree(folder / "apt", ignore_errors=True)
     stamp.unlink(missing_ok=True)
     _write(repository, doubles, real)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lab import host
-from lab.cli import NEEDS
+from lab.needs import missing
 from tests.lab.rig import Rig
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A lab needs root and tools that a bare host lacks: say so, do not fail."""
-    missing = [tool for tool, _ in NEEDS if shutil.which(tool) is None]
-    if shutil.which("docker"):
-        missing = [tool for tool in missing if tool not in ("podman", "runc")]
-    why = "needs root" if os.geteuid() else f"needs {', '.join(missing)}" if missing else ""
+    lacks = [program for program, _ in missing()]
+    why = "needs root" if os.geteuid() else f"needs {', '.join(lacks)}" if lacks else ""
     for item in items:
         if why and item.get_closest_marker("lab"):
             item.add_marker(pytest.mark.skip(reason=f"{why}: see `python -m lab needs`"))

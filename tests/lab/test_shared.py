@@ -1,0 +1,50 @@
+"""What labs share on one host: packages that are served, the list of what they need."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab import mirror, needs
+from lab.errors import LabError
+from lab.places import REPOSITORY
+from tests.cases_runner import ROOT
+
+
+class Engine:
+    """Two containers, one of which serves the packages of this checkout."""
+
+    name = "podman"
+
+    def __init__(self, served: Path) -> None:
+        self.served = served
+
+    def running(self, label: str) -> dict[str, str]:
+        assert label == "fabric-lab"
+        return {"fabric-night-node1": "Up", "fabric-night-mirror": "Up"}
+
+    def __call__(self, *argv: str, check: bool = True) -> str:
+        return f"{self.served} " if argv[-1].endswith("mirror") else ""
+
+
+def test_packages_are_not_replaced_under_a_lab_that_serves_them() -> None:
+    with pytest.raises(LabError, match="while the lab night serves them.*FABRIC_LAB=night"):
+        mirror._refuse_while_served(Engine(REPOSITORY.resolve()))  # type: ignore[arg-type]
+    mirror._refuse_while_served(Engine(Path("/elsewhere/repository")))  # type: ignore[arg-type]
+
+
+def test_bootstrap_and_the_lab_read_one_list(tmp_path: Path) -> None:
+    """The shell's reading of the list, on a host that has nothing, is all of it."""
+    text = (ROOT / "tools/bootstrap").read_text()
+    function = text[text.index("lab_missing() (") : text.index("plan=\nif")]
+    sort = tmp_path / "sort"
+    sort.symlink_to("/usr/bin/sort")
+    script = function.replace("$PATH:/usr/sbin:/sbin", str(tmp_path)) + "lab_missing\n"
+    done = subprocess.run(
+        ["/bin/sh", "-euc", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    bare = {package for program, package in needs.needs() if not program.startswith("/")}
+    assert set(done.stdout.split()) - {"libc6-dev"} == bare
+    assert len(bare) > 8
