@@ -9,6 +9,8 @@ export LC_ALL := C.UTF-8
 PY := .venv/bin/python
 VENV_INPUTS := pyproject.toml tools/bootstrap
 WORKERS ?= 2
+# Labs at a time: a run on nodes waits as much as it computes.
+LABS ?= 3
 
 # Stamps inside .venv, so that they go when it goes.
 RUNTIME := .venv/.runtime
@@ -38,8 +40,13 @@ demo: ## drive a simulated node, break and heal it (DRY=1: only say what that in
 demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a node
 	@tools/demo-recorded
 
+# Every suite, the quick ones first.
+SUITES := lint types contract docs-check test-unit test-doubles test-cli test-ssh test-wheel test-big \
+	test-lab molecule test-pythons
+
 .PHONY: test
-test: lint types contract docs-check test-unit test-doubles test-cli test-ssh test-big test-wheel test-pythons lab-probe ## everything that CI runs
+test: ## everything that CI runs, with the seconds of every suite
+	@tools/suites $(SUITES)
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
@@ -78,16 +85,14 @@ molecule: $(DEV) ## every role on a simulated node (SCENARIO=node_base for one)
 	@tools/molecule $(SCENARIO)
 
 .PHONY: test-nodes
-test-nodes: test-lab molecule ## everything that drives simulated nodes; not in CI yet
-
-.PHONY: lab-probe
-lab-probe: $(DEV) ## can a simulated node start on this host? only says so
-	@tools/lab-probe
+test-nodes: test-lab molecule ## everything that drives simulated nodes
 
 .PHONY: test-lab
 test-lab: $(DEV) ## simulated nodes driven, broken, killed and healed; prints seconds per test
 	@tools/bootstrap lab
-	$(PY) -m pytest tests/lab -m lab --durations=0 --durations-min=0.5
+	@$(PY) -m lab.host save .cache/host-before.json
+	$(PY) -m pytest tests/lab -m lab -n $(LABS) --dist loadfile --durations=0 --durations-min=5
+	@$(PY) -m lab.host compare .cache/host-before.json
 
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there

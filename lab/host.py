@@ -1,10 +1,12 @@
 """What of the host the lab leaves as it was: sysctls, modules, routes, firewall, links, mounts and
-control groups."""
+control groups. ``python -m lab.host save|compare FILE`` before and after."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from lab.run import run
@@ -89,3 +91,22 @@ def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
         found += [f"{subject}: gone: {line}" for line in sorted(old - new)]
         found += [f"{subject}: new: {line}" for line in sorted(new - old)]
     return found
+
+
+def main(argv: list[str]) -> int:
+    """``save FILE``, ``compare FILE``; exit 0 kept or equal, 1 something changed, 2 usage."""
+    if len(argv) != 2 or argv[0] not in ("save", "compare"):
+        print("usage: python -m lab.host save|compare FILE", file=sys.stderr)
+        return 2
+    action, path = argv[0], Path(argv[1])
+    if action == "save":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(fingerprint()))
+        return 0
+    changed = differences(json.loads(path.read_text()), fingerprint())
+    print("\n".join(f"host: {line}" for line in changed) or "host: as it was before the labs")
+    return 1 if changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

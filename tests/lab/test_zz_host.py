@@ -1,35 +1,30 @@
-"""After all labs of the session: the host is as it was. Its name makes it the last one to run."""
+"""A lab leaves the host as it was. `make test-lab` also compares before and after all labs."""
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
 from lab import host
-from lab.engine import find_engine
 from lab.places import CACHE
 from tests.lab.conftest import Labs
 
 pytestmark = pytest.mark.lab
 
-#: What a lab of another name, side by side with ours, brings: its bridge, its containers' mounts.
+#: What a lab of another name beside ours brings and takes: its bridge, its containers' mounts.
 _OTHERS = re.compile(r"\bfab[0-9a-f]{4}\b|/containers/storage/|/run/netns/|/run/containers/")
 
 
-def other_labs() -> bool:
-    return bool(find_engine().running("fabric-lab"))
-
-
 def test_the_host_is_as_it_was(labs: Labs, host_before: dict[str, str]) -> None:
-    rig = labs("host")  # alone or at the end of all: something was up, and worked
+    rig = labs("host")
     rig.inside("sysctl -q -w vm.swappiness=7 fs.inotify.max_user_instances=777")
     rig.playbook("00-preflight.yml")
     labs.down()
     changed = host.differences(host_before, host.fingerprint())
-    if other_labs():
-        changed = [line for line in changed if not _OTHERS.search(line)]
-    assert changed == []
+    assert [line for line in changed if not _OTHERS.search(line)] == []
     assert not (CACHE / "state-host").exists()
 
 
@@ -40,3 +35,15 @@ def test_a_fingerprint_notices() -> None:
         "routes: new: 10.9", "sysctls: gone: vm.swappiness = 60", "sysctls: new: vm.swappiness = 7",
     ]  # fmt: skip
     assert host.fingerprint()["sysctls"].count("\n") > 200
+
+
+def test_it_is_kept_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "host.json"
+    assert host.main(["save", str(kept)]) == 0
+    assert host.main(["compare", str(kept)]) == 0
+    assert "as it was" in capsys.readouterr().out
+    told = json.loads(kept.read_text())
+    told["routes"] += "\n10.9.0.0/24 dev gone"
+    kept.write_text(json.dumps(told))
+    assert host.main(["compare", str(kept)]) == 1
+    assert "routes: gone: 10.9.0.0/24 dev gone" in capsys.readouterr().out
