@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import functools
 import http.server
+import io
 import multiprocessing
 import socket
 import struct
 import threading
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 #: Seconds between 1900 (NTP) and 1970 (Unix).
 _NTP_EPOCH_S = 2208988800
 _OFFSET = Path("/srv/time_offset_s")
 _DOWN = Path("/srv/down")
+#: A word a line: files with such a word in their path are not there, as on a mirror that was copied
+#: in part.
+_MISSING = Path("/srv/missing")
 
 
 def _offset_s() -> float:
@@ -51,6 +56,14 @@ def serve_time() -> None:
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """Called for GET and HEAD."""
+        words = _MISSING.read_text().split() if _MISSING.exists() else []
+        if any(word in self.path for word in words):
+            self.send_error(404, "File not found")
+            return None
+        return super().send_head()
 
 
 def serve_packages() -> None:

@@ -192,7 +192,14 @@ class Rig:
 
     def inside(self, script: str, node: int = 1) -> str:
         """Run a shell script in a node as root; it must succeed."""
-        pid = str(find_engine().pid(self.container(node)))
+        return self._enter(self.container(node), script)
+
+    def on_mirror(self, script: str) -> str:
+        """The same on the machine that serves packages and time."""
+        return self._enter(f"fabric-{self.name}-mirror", script)
+
+    def _enter(self, container: str, script: str) -> str:
+        pid = str(find_engine().pid(container))
         done = subprocess.run(
             ["nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "-C", "sh", "-s"], input=script,
             capture_output=True, text=True, timeout=120, check=False,

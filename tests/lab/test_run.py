@@ -175,3 +175,17 @@ def test_a_broken_node_stops_alone(rig: Rig) -> None:
     assert done.roles("gpu-node-1") == {}
     rig.proved("site.yml", "-e", "fabric_resume=true")
     assert rig.entries(1)[-1] == ("preflight", True)
+
+
+def test_another_branch_is_fetched_whole_before_the_old_one_goes(rig: Rig) -> None:
+    host = rig.variables()["fabric_host"] | {"stack": "r595"}
+    asked = ("site.yml", "-e", json.dumps({"fabric_host": host}), "--limit", "gpu-node-1")
+    rig.on_mirror("echo nvidia-fabricmanager_595 >/srv/missing")
+    done = rig.playbook(*asked)
+    rig.on_mirror("rm /srv/missing")
+    assert done.code == 2 and "Fetch all of the wanted one" in done.out, done.text
+    assert "580.173.02" in rig.inside("nvidia-smi --query-gpu=driver_version --format=csv")
+    assert rig.inside("dpkg -l 'nvidia-*580*' | grep -c ^.i").strip() != "0"
+    rig.proved(*asked)
+    assert "595." in rig.inside("nvidia-smi --query-gpu=driver_version --format=csv")
+    assert rig.entries()[-1] == ("driver", True)
