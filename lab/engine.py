@@ -15,6 +15,7 @@ from lab.run import run
 #: Enough for systemd and sshd; engines ask for a million, which a host without CAP_SYS_RESOURCE
 #: refuses.
 _ENOUGH = 20000
+_PACKAGES = {"docker": "docker.io"}
 _ONLY_INSIDE = (
     'test -x /usr/lib/lab/boot || { echo "exec does not reach the node: engine in a chroot?" >&2; '
     'exit 125; }; exec "$@"'
@@ -91,10 +92,14 @@ def _ulimits() -> tuple[str, ...]:
 
 
 def find_engine() -> Engine:
-    """Podman first, then Docker; raises ``LabError`` with what to install."""
+    """Podman first, then Docker, or the one in ``FABRIC_LAB_ENGINE``; raises ``LabError`` with what
+    to install."""
     if os.geteuid() != 0:
         raise LabError("networks of the lab need root on this host", "run it as root")
-    if shutil.which("podman"):
+    wanted = os.environ.get("FABRIC_LAB_ENGINE", "")
+    if wanted not in ("", "podman", "docker"):
+        raise LabError(f"FABRIC_LAB_ENGINE is {wanted!r}", "podman or docker")
+    if shutil.which("podman") and wanted != "docker":
         info = json.loads(run(["podman", "info", "--format", "json"]).stdout)
         runtime = info["host"]["ociRuntime"]["name"]
         options = _ulimits()
@@ -102,7 +107,8 @@ def find_engine() -> Engine:
         if runtime == "crun" and info["host"].get("cgroupVersion") != "v2" and shutil.which("runc"):
             options += ("--runtime", "runc")
         return Engine("podman", options)
-    if shutil.which("docker"):
+    if shutil.which("docker") and wanted != "podman":
         run(["docker", "version"])
         return Engine("docker", _ulimits())
-    raise LabError("no podman and no docker here", "apt-get install podman runc")
+    missing = wanted or "podman and no docker"
+    raise LabError(f"no {missing} here", f"apt-get install {_PACKAGES.get(wanted, 'podman runc')}")

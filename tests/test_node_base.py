@@ -21,6 +21,9 @@ HOST = {
 }
 
 
+FSTAB = "# /etc/fstab\nUUID=1 / ext4 defaults 0 1\n\n#/dev/sdb1 /var/lib/fabric xfs\n"
+
+
 def drive(path: str, serial: str, **more: object) -> dict[str, object]:
     plain = {"name": path[5:], "kname": path[5:], "path": path, "type": "disk", "size": 10**12,
              "serial": serial, "fstype": None, "pttype": None, "mountpoints": [None]}  # fmt: skip
@@ -30,7 +33,8 @@ def drive(path: str, serial: str, **more: object) -> dict[str, object]:
 def plan(*drives: dict[str, object], **declared: object) -> dict[str, object]:
     links = [*(str(one["path"]) for one in drives), "/dev/md127"]
     devices = [f"/dev/disk/by-id/{one['serial']}" for one in drives]
-    return array_plan({"devices": devices} | declared, json.dumps({"blockdevices": drives}), links)
+    here = json.dumps({"blockdevices": drives})
+    return array_plan({"devices": devices} | declared, here, links, FSTAB)
 
 
 def test_what_bypasses_the_proxy() -> None:
@@ -147,11 +151,31 @@ def test_drives_that_are_not_there() -> None:
     here = {"blockdevices": [drive("/dev/nvme0n1", "A")]}
     declared = {"devices": ["/dev/disk/by-id/a", "/dev/disk/by-id/b"]}
     found = array_plan(
-        declared, json.dumps(here), ["/dev/nvme0n1", "/dev/disk/by-id/b", "/dev/md/x"]
+        declared, json.dumps(here), ["/dev/nvme0n1", "/dev/disk/by-id/b", "/dev/md/x"], FSTAB
     )
     assert found["refusal"] == "no such drive: /dev/disk/by-id/b"
-    twice = array_plan(declared, json.dumps(here), ["/dev/nvme0n1", "/dev/nvme0n1", "/dev/md/x"])
+    links = ["/dev/nvme0n1", "/dev/nvme0n1", "/dev/md/x"]
+    twice = array_plan(declared, json.dumps(here), links, FSTAB)
     assert "lead to one drive" in str(twice["refusal"])
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("/dev/sdb1 /var/lib/fabric xfs defaults 0 0", True),
+        ("LABEL=models  /var/lib/fabric/  xfs", True),
+        ("/dev/md/fabric /var/lib/fabric xfs noatime,nofail 0 0", False),
+        ("/dev/sdb1 /var/lib/fabric2 xfs defaults 0 0", False),
+    ],
+)
+def test_what_a_site_mounts_there_is_not_replaced(line: str, refused: bool) -> None:
+    declared = {"devices": ["/dev/disk/by-id/A"]}
+    here = json.dumps({"blockdevices": [drive("/dev/nvme0n1", "A")]})
+    found = array_plan(declared, here, ["/dev/nvme0n1", "/dev/md127"], f"{FSTAB}{line}\n")
+    assert bool(found["refusal"]) == refused, found
+    if refused:
+        assert f"/etc/fstab mounts {line.split()[0]} on /var/lib/fabric" in str(found["refusal"])
+        assert found["create"] == found["wipe"] == found["format"] == []
 
 
 @pytest.mark.parametrize(

@@ -81,21 +81,26 @@ def array_declared(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def array_plan(
-    declared: Mapping[str, Any], lsblk_json: str, links: Sequence[str]
+    declared: Mapping[str, Any], lsblk_json: str, links: Sequence[str], fstab: str
 ) -> dict[str, object]:
     """What may be done so that the array is there, and what forbids it.
 
     ``declared``: as ``array_declared`` gives it. ``lsblk_json``: ``lsblk --json --bytes`` with
     NAME, KNAME, PATH, TYPE, SIZE, SERIAL, FSTYPE, LABEL, PTTYPE, MOUNTPOINTS. ``links``: where the
-    declared drives lead, in order, then where the name of the array leads. Returns ``refusal`` (one
-    line, or ""), ``wipe`` (drives to clear), ``create`` and ``format`` (argv, empty where there is
-    nothing to do), ``device``, ``mount`` and ``unit`` (its systemd unit). Raises ``UsageError``.
+    declared drives lead, in order, then where the name of the array leads. ``fstab``: the text of
+    /etc/fstab. Returns ``refusal`` (one line, or ""), ``wipe`` (drives to clear), ``create`` and
+    ``format`` (argv, empty where there is nothing to do), ``device``, ``mount`` and ``unit`` (its
+    systemd unit). Raises ``UsageError``.
     """
     array = Array.model_validate(array_declared(declared))
     plan: dict[str, object] = {
         "refusal": "", "wipe": [], "create": [], "format": [], "device": array.device,
         "mount": array.mount, "unit": mount_unit(array.mount),
     }  # fmt: skip
+    other = _mounted_there(fstab, array)
+    if other:
+        why = f"/etc/fstab mounts {other} on {array.mount}: take that line out, or declare another"
+        return plan | {"refusal": f"{why} array.mount"}
     drives = {str(drive["path"]): drive for drive in _drives(json.loads(lsblk_json))}
     *members, device = links
     found = [drives.get(link) for link in members]
@@ -108,6 +113,14 @@ def array_plan(
     if all(_in_array(drive, array.level) for drive in here):
         return plan | _standing(array, here, device)
     return plan | _clearing(array, here)
+
+
+def _mounted_there(fstab: str, array: Array) -> str:
+    """What else /etc/fstab has on the place of the array, or ""."""
+    lines = [line.split() for line in fstab.splitlines() if not line.lstrip().startswith("#")]
+    place = array.mount.rstrip("/")
+    there = [words[0] for words in lines if len(words) > 1 and words[1].rstrip("/") == place]
+    return next((what for what in there if what != array.device), "")
 
 
 def _standing(array: Array, drives: Sequence[Mapping[str, Any]], device: str) -> dict[str, object]:
