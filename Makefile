@@ -9,8 +9,8 @@ export LC_ALL := C.UTF-8
 PY := .venv/bin/python
 VENV_INPUTS := pyproject.toml tools/bootstrap
 WORKERS ?= 2
-# Labs at a time: a run on nodes waits as much as it computes.
-LABS ?= 3
+# Labs at a time.
+LABS ?= 2
 
 # Stamps inside .venv, so that they go when it goes.
 RUNTIME := .venv/.runtime

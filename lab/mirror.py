@@ -35,8 +35,9 @@ def build_mirror(engine: Engine, pool: Path) -> Repository:
         debs = [*sorted(pool.glob("*.deb")), *sorted(repository.debian_kernel.glob("*.deb"))]
         packages = [(_plain(deb.name), _control(deb), deb.read_bytes()) for deb in debs]
         write_repository(DEBIAN, packages, "Debian")
+        # Once: signed again, the lists would change under another lab that serves them.
+        gpg.sign([DEBIAN], repository.private / "site.asc")
         stamp.write_text(wanted)
-    gpg.sign([DEBIAN], repository.private / "site.asc")
     (REPOSITORY / "keys" / "fingerprint").write_text(repository.fingerprint + "\n")
     return repository
 
