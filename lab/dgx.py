@@ -73,12 +73,20 @@ def build_dgx_image(engine: Engine, progress: Progress) -> str:
         _write(folder / "root" / _KEY.lstrip("/"), key)
         shutil.copytree(DEBIAN, folder / "apt" / "debian")
         shutil.copytree(REPOSITORY_OF_DGX, folder / "apt" / "dgx")
-        (folder / "Containerfile").write_text(f"FROM {base}\n{_STEPS}")
+        (folder / "Containerfile").write_text(f"FROM {base}\n{_steps(engine)}")
         engine(
             "build", "--network", "none", *engine.options, "-t", tag,
             "-f", folder / "Containerfile", folder, timeout_s=300,
         )  # fmt: skip
     return tag
+
+
+def _steps(engine: Engine) -> str:
+    """Docker mounts at a build only with a component of its own (buildx), so there it is copied."""
+    if engine.name == "podman":
+        return _STEPS
+    mounted = "RUN --mount=type=bind,source=apt,target=/mnt "
+    return _STEPS.replace(mounted, "COPY apt/ /mnt/\nRUN ").replace("rm -rf ", "rm -rf /mnt/* ")
 
 
 def _root() -> dict[str, str]:

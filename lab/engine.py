@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 from dataclasses import dataclass
@@ -35,20 +36,15 @@ class Engine:
 
     def node_options(self) -> tuple[str, ...]:
         """For a container with systemd: capabilities, but no device of the host."""
-        common = (
-            "--cap-add",
-            "ALL",
-            "--security-opt",
-            "seccomp=unconfined",
-            "--cgroupns",
-            "private",
-        )
+        common = ("--security-opt", "seccomp=unconfined", "--cgroupns", "private")
         if self.name == "podman":
-            return (*common, "--systemd", "always", "--security-opt", "unmask=ALL",
-                    "--security-opt", "label=disable")  # fmt: skip
-        return (*common, "--security-opt", "systempaths=unconfined", "--security-opt",
-                "apparmor=unconfined", "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp",
-                "--stop-signal", "SIGRTMIN+3")  # fmt: skip
+            return (*common, "--cap-add", "ALL", "--systemd", "always", "--security-opt",
+                    "unmask=ALL", "--security-opt", "label=disable")  # fmt: skip
+        # Docker asks for all of ALL, and fails where the host itself has less.
+        capabilities = [word for name in _host_has() for word in ("--cap-add", name)]
+        return (*common, *capabilities, "--security-opt", "systempaths=unconfined",
+                "--security-opt", "apparmor=unconfined", "--tmpfs", "/run", "--tmpfs", "/run/lock",
+                "--tmpfs", "/tmp", "--stop-signal", "SIGRTMIN+3")  # fmt: skip
 
     def exec(
         self, container: str, *argv: str, stdin: str | None = None, timeout_s: float = 120,
@@ -79,6 +75,24 @@ class Engine:
         """Whether the image is in the engine's store."""
         done = run([self.name, "image", "inspect", tag], check=False)
         return done.returncode == 0
+
+
+#: By their numbers (linux/capability.h).
+_CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID",
+    "SETPCAP", "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW",
+    "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT",
+    "SYS_ADMIN", "SYS_BOOT", "SYS_NICE", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD",
+    "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG",
+    "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ",
+)  # fmt: skip
+
+
+def _host_has() -> list[str]:
+    """The capabilities that a container can be given here."""
+    status = Path("/proc/self/status").read_text()
+    bounding = int(re.findall(r"^CapBnd:\s*(\w+)", status, re.MULTILINE)[0], 16)
+    return [name for bit, name in enumerate(_CAPABILITIES) if bounding >> bit & 1]
 
 
 def _ulimits() -> tuple[str, ...]:

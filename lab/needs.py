@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 _LIST = Path(__file__).with_name("needs.txt")
@@ -24,5 +25,17 @@ def missing() -> list[tuple[str, str]]:
 def _here(program: str) -> bool:
     if program.startswith("/"):
         return Path(program).exists()
-    instead = {"podman": ("docker",), "runc": ("docker", "crun")}.get(program, ())
-    return any(shutil.which(name, path=_PATH) for name in (program, *instead))
+    if shutil.which(program, path=_PATH):
+        return True
+    if program == "runc" and shutil.which("crun", path=_PATH):
+        return True
+    return program in ("podman", "runc") and docker_answers()
+
+
+def docker_answers() -> bool:
+    """A client without a daemon is no engine."""
+    try:
+        done = subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

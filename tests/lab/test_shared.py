@@ -39,6 +39,7 @@ def test_bootstrap_and_the_lab_read_one_list(tmp_path: Path) -> None:
     """The shell's reading of the list, on a host that has nothing, is all of it."""
     text = (ROOT / "tools/bootstrap").read_text()
     function = text[text.index("lab_missing() (") : text.index("plan=\nif")]
+    (tmp_path / "docker").symlink_to("/bin/false")
     sort = tmp_path / "sort"
     sort.symlink_to("/usr/bin/sort")
     script = function.replace("$PATH:/usr/sbin:/sbin", str(tmp_path)) + "lab_missing\n"
@@ -46,5 +47,17 @@ def test_bootstrap_and_the_lab_read_one_list(tmp_path: Path) -> None:
         ["/bin/sh", "-euc", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     bare = {package for program, package in needs.needs() if not program.startswith("/")}
-    assert set(done.stdout.split()) - {"libc6-dev"} == bare
+    assert set(done.stdout.split()) - {"libc6-dev"} == bare, "the client of a Docker is no engine"
     assert len(bare) > 8
+
+
+def test_a_docker_without_a_daemon_is_no_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = tmp_path / "docker"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(needs, "_PATH", str(tmp_path))
+    for code, lacks in ((1, {"podman", "runc"}), (0, set())):
+        docker.write_text(f"#!/bin/sh\nexit {code}\n")
+        docker.chmod(0o755)
+        assert {name for name, _ in needs.missing()} & {"podman", "runc"} == lacks
