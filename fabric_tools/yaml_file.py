@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,6 +81,34 @@ def load_model(path: Path, model: type[M], key: str = "") -> M:
         return model.model_validate(data)
     except ValidationError as error:
         raise UsageError(first_problem(error), where=str(path)) from error
+
+
+def shipped_text(folder: Path, what: str, name: str) -> str:
+    """The text of ``NAME.yaml`` among the shipped files of ``folder``. Raises ``UsageError``."""
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        raise UsageError(f"{what} {name} is not shipped, its file is yours")
+    return path.read_text(encoding="utf-8")
+
+
+def load_all(
+    folder: Path, extra: Path | None, model: type[M], what: str, name: Callable[[M], str]
+) -> dict[str, M]:
+    """The shipped files of ``folder`` and the site's own in ``extra``, by name.
+
+    One of ``extra`` may not redefine another. Raises ``UsageError`` naming the file that is wrong.
+    """
+    if extra is not None and not extra.is_dir():
+        raise UsageError("no such folder", where=str(extra), try_next="give one of *.yaml files")
+    files = [(path, load_shipped) for path in sorted(folder.glob("*.yaml"))]
+    files += [(path, load_model) for path in sorted(extra.glob("*.yaml"))] if extra else []
+    found: dict[str, M] = {}
+    for path, read in files:
+        item = read(path, model)
+        if name(item) in found:
+            raise UsageError(f"{what} {name(item)} is defined twice", where=str(path))
+        found[name(item)] = item
+    return found
 
 
 def first_problem(error: ValidationError) -> str:

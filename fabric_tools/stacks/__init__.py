@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fabric_tools.errors import UsageError
 from fabric_tools.models.stack import Matrix, StackLock
-from fabric_tools.yaml_file import load_model, load_shipped
+from fabric_tools.yaml_file import load_all, load_shipped, shipped_text
 
 _HERE = Path(__file__).parent
 
@@ -17,10 +17,7 @@ DEFAULT_STACK = "r580-k3s136"
 
 def stack_file(stack: str) -> str:
     """The text of a shipped lock. Raises ``UsageError`` for one that is not shipped."""
-    path = _HERE / "profiles" / f"{stack}.yaml"
-    if not path.is_file():
-        raise UsageError(f"stack {stack} is not shipped, its file is yours")
-    return path.read_text(encoding="utf-8")
+    return shipped_text(_HERE / "profiles", "stack", stack)
 
 
 def load_stacks(extra: Path | None = None) -> dict[str, StackLock]:
@@ -28,22 +25,7 @@ def load_stacks(extra: Path | None = None) -> dict[str, StackLock]:
 
     Raises ``UsageError`` naming the file that is wrong.
     """
-    shipped = sorted((_HERE / "profiles").glob("*.yaml"))
-    files = list(shipped)
-    if extra is not None:
-        if not extra.is_dir():
-            raise UsageError(
-                "no such folder", where=str(extra), try_next="give one of *.yaml files"
-            )
-        files += sorted(extra.glob("*.yaml"))
-    found: dict[str, StackLock] = {}
-    for path in files:
-        read = load_shipped if path in shipped else load_model
-        lock = read(path, StackLock)
-        if lock.id in found:
-            raise UsageError(f"stack {lock.id} is defined twice", where=str(path))
-        found[lock.id] = lock
-    return found
+    return load_all(_HERE / "profiles", extra, StackLock, "stack", lambda lock: lock.id)
 
 
 def load_matrix() -> Matrix:
