@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fabric_tools.ledger import (
     Inputs,
     Ledger,
+    NodeNow,
     Proof,
     create_keys,
     entry_of,
@@ -91,13 +92,15 @@ class Site:
         for phase in phases:
             self.ledger.append(self.entry(phase, **more), self.key)  # type: ignore[arg-type]
 
-    def ask(self, phase: Phase, **other: object) -> Proof | str:
-        """``proved`` now, on the node as it was recorded, but for ``other``."""
-        arguments: dict[str, object] = {
-            "public_key": self.public, "machine_id": "m1", "boot_id": "b1",
-            "inputs": self.inputs, "state": self.state, "as_of": NOW,
-        }  # fmt: skip
-        return proved(self.ledger, phase, **(arguments | other))  # type: ignore[arg-type]
+    def now(self, **other: object) -> NodeNow:
+        """The node as it was recorded, but for ``other``."""
+        node = NodeNow("m1", "b1", self.inputs, self.state)
+        return replace(node, **other)  # type: ignore[arg-type]
+
+    def ask(self, phase: Phase, as_of: datetime = NOW, **other: object) -> Proof | str:
+        """``proved`` at that time."""
+        node = self.now(**other)
+        return proved(self.ledger, phase, node, public_key=self.public, as_of=as_of)
 
     @property
     def state(self) -> NodeState:

@@ -571,16 +571,15 @@ def test_what_a_phase_needs_must_be_proved_too(four: Site) -> None:
 
 
 def test_the_entry_gate_names_what_is_missing(site: Site) -> None:
-    arguments = {
-        "public_key": site.public, "machine_id": "m1", "boot_id": "b1", "inputs": site.inputs,
-        "state": site.state, "as_of": NOW,
-    }  # fmt: skip
-    assert unproved_needs(site.ledger, Phase.PREFLIGHT, **arguments) == ()
-    (why,) = unproved_needs(site.ledger, Phase.DRIVER, **arguments)
+    def missing(phase: Phase) -> tuple[str, ...]:
+        return unproved_needs(site.ledger, phase, site.now(), public_key=site.public, as_of=NOW)
+
+    assert missing(Phase.PREFLIGHT) == ()
+    (why,) = missing(Phase.DRIVER)
     assert why.startswith("base was never judged on this host; run `ansible-playbook")
     site.add(Phase.PREFLIGHT, Phase.BASE)
-    assert unproved_needs(site.ledger, Phase.DRIVER, **arguments) == ()
-    both = unproved_needs(site.ledger, Phase.SERVING, **arguments)
+    assert missing(Phase.DRIVER) == ()
+    both = missing(Phase.SERVING)
     assert [line.split()[0] for line in both] == ["roce", "weights"]
 
 
@@ -706,11 +705,7 @@ def test_a_reboot_voids_what_ends_with_the_boot(site: Site, nic: NodeState) -> N
 
 
 def skip(site: Site, phase: Phase, **other: object) -> Proof | str:
-    arguments: dict[str, object] = {
-        "public_key": site.public, "machine_id": "m1", "boot_id": "b1", "inputs": site.inputs,
-        "state": site.state, "as_of": NOW,
-    }  # fmt: skip
-    return may_skip(site.ledger, phase, **(arguments | other))  # type: ignore[arg-type]
+    return may_skip(site.ledger, phase, site.now(**other), public_key=site.public, as_of=NOW)
 
 
 def test_resume_skips_only_the_same_inputs(four: Site, platform: PlatformSpec) -> None:

@@ -15,6 +15,7 @@ from fabric_tools.ledger import (
     Inputs,
     Ledger,
     LedgerError,
+    NodeNow,
     entry_of,
     files_sha256,
     inputs_of,
@@ -191,10 +192,8 @@ def _ledger_says(why: Sequence[str]) -> tuple[Decision, ...]:
 def _unproved(case: Case, host: HostReport, snapshot: Snapshot) -> tuple[str, ...]:
     try:
         return unproved_needs(
-            Ledger(case.ledger, case.host), case.phase,
-            public_key=load_public_key(_public(case)),
-            machine_id=snapshot.host.machine_id, boot_id=snapshot.host.boot_id,
-            inputs=_inputs(case, host, own=False), state=state_of(snapshot), as_of=case.as_of,
+            Ledger(case.ledger, case.host), case.phase, _now(case, host, snapshot, own=False),
+            public_key=load_public_key(_public(case)), as_of=case.as_of,
         )  # fmt: skip
     except (UsageError, LedgerError) as error:
         return (str(error),)
@@ -204,14 +203,18 @@ def _skip(case: Case, host: HostReport, snapshot: Snapshot) -> str:
     """Why the phase may not be skipped, or ""."""
     try:
         found = may_skip(
-            Ledger(case.ledger, case.host), case.phase,
-            public_key=load_public_key(_public(case)),
-            machine_id=snapshot.host.machine_id, boot_id=snapshot.host.boot_id,
-            inputs=_inputs(case, host, own=True), state=state_of(snapshot), as_of=case.as_of,
+            Ledger(case.ledger, case.host), case.phase, _now(case, host, snapshot, own=True),
+            public_key=load_public_key(_public(case)), as_of=case.as_of,
         )  # fmt: skip
     except (UsageError, LedgerError) as error:
         return str(error)
     return found if isinstance(found, str) else ""
+
+
+def _now(case: Case, host: HostReport, snapshot: Snapshot, *, own: bool) -> NodeNow:
+    found = snapshot.host
+    inputs = _inputs(case, host, own=own)
+    return NodeNow(found.machine_id, found.boot_id, inputs, state_of(snapshot))
 
 
 def _public(case: Case) -> Path:

@@ -30,7 +30,10 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class NodeNow:
-    """What the node is now. A proof is compared with it."""
+    """What the node is now, and what goes in. A proof is compared with it.
+
+    ``state`` is ``state_of`` of a snapshot taken now.
+    """
 
     machine_id: str
     boot_id: str
@@ -41,12 +44,9 @@ class NodeNow:
 def proved(
     ledger: Ledger,
     phase: Phase,
+    node: NodeNow,
     *,
     public_key: Ed25519PublicKey,
-    machine_id: str,
-    boot_id: str,
-    inputs: Inputs,
-    state: NodeState,
     as_of: datetime,
 ) -> Proof | str:
     """The proof of a phase, or one line that says why there is none and what to run.
@@ -54,23 +54,19 @@ def proved(
     The ledger is whole; the last entry of the phase is open, of this machine, not from the future,
     and leaned on no waiver that has expired since; what the phase needs is proved too. Of a phase
     measured under load also: measured indeed, not too old, with the same inputs, and nothing
-    changed since that bears on it. ``state`` is ``state_of`` of a snapshot taken now.
+    changed since that bears on it.
     """
     chain = ledger.chain()
     why = broken(ledger, chain, public_key)
-    node = NodeNow(machine_id, boot_id, inputs, state)
     return why or standing(chain, phase, node, host=ledger.host, as_of=as_of)
 
 
 def unproved_needs(
     ledger: Ledger,
     phase: Phase,
+    node: NodeNow,
     *,
     public_key: Ed25519PublicKey,
-    machine_id: str,
-    boot_id: str,
-    inputs: Inputs,
-    state: NodeState,
     as_of: datetime,
 ) -> tuple[str, ...]:
     """Why the entry gate of a phase is closed by the ledger: a line for each need, or none."""
@@ -79,7 +75,6 @@ def unproved_needs(
     why = broken(ledger, chain, public_key) if needs else ""
     if why:
         return (why,)
-    node = NodeNow(machine_id, boot_id, inputs, state)
     found = [standing(chain, need, node, host=ledger.host, as_of=as_of) for need in needs]
     return tuple(dict.fromkeys(item for item in found if isinstance(item, str)))
 
@@ -87,26 +82,20 @@ def unproved_needs(
 def may_skip(
     ledger: Ledger,
     phase: Phase,
+    node: NodeNow,
     *,
     public_key: Ed25519PublicKey,
-    machine_id: str,
-    boot_id: str,
-    inputs: Inputs,
-    state: NodeState,
     as_of: datetime,
 ) -> Proof | str:
     """For ``--resume``: ``proved``, and nothing that goes in has changed, this tool included.
 
     The caller must also find the phase's passive gate open now.
     """
-    found = proved(
-        ledger, phase, public_key=public_key, machine_id=machine_id, boot_id=boot_id,
-        inputs=inputs, state=state, as_of=as_of,
-    )  # fmt: skip
+    found = proved(ledger, phase, node, public_key=public_key, as_of=as_of)
     if isinstance(found, str):
         return found
-    if found.entry.inputs_sha256 != inputs.sha256:
-        names = ", ".join(changed_inputs(found.entry.inputs, inputs.parts))
+    if found.entry.inputs_sha256 != node.inputs.sha256:
+        names = ", ".join(changed_inputs(found.entry.inputs, node.inputs.parts))
         return f"{phase} is not skipped: changed since its proof: {names}"
     if found.entry.tool_version != __version__:
         return (
