@@ -28,6 +28,8 @@ def _checkout(folder: Path) -> Path:
     shutil.copytree(ROOT / "tools", folder / "tools")
     for name in ("Makefile", "requirements.lock", "requirements-build.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
+    (folder / "lab").mkdir()
+    shutil.copy(ROOT / "lab" / "needs.txt", folder / "lab")
     return folder
 
 
