@@ -34,4 +34,6 @@ def how_to_read(finding: Finding, snapshot: Snapshot) -> str:
     command = f"`{shlex.join(words)}`" if words else f"what fabric-collect.pyz reads: {probe.says}"
     if probe.kind == "file":
         command = f"the file {probe.argv[0]}"
+    if snapshot.source.kind == "node":
+        return f"look at what {command} says on the node"
     return f"record the whole of {command}" + (f" as {probe.files[0]}" if probe.files else "")

@@ -77,7 +77,7 @@ def test_entry_wants_every_need_proved(case: sides.Case, node: Snapshot) -> None
     done = sides.entry(case, text)
     assert done.exit_code is Exit.UNKNOWN
     assert "base was never judged on this host" in done.reasons[0]
-    assert "ansible-playbook playbooks/10-base.yml --limit n1" in done.reasons[0]
+    assert "ansible-playbook -i INVENTORY playbooks/10-base.yml --limit n1" in done.reasons[0]
     prove(case, node, Phase.BASE)  # its own need is still missing
     assert "preflight was never judged" in sides.entry(case, text).reasons[0]
     prove(case, node, Phase.PREFLIGHT)

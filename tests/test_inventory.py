@@ -191,6 +191,47 @@ def test_validate_i_refuses_options_about_one_host(folder: Path) -> None:
 
 
 @pytest.mark.cli
+def test_glass_is_broken_for_one_host_of_an_inventory(folder: Path) -> None:
+    (folder / "hosts.yml").write_text(
+        "all: {hosts: {here: {ansible_connection: local, ansible_become: false}, "
+        "away: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n"
+    )
+    where = ("validate", "preflight", "-i", str(folder / "hosts.yml"))
+    glass = ("--break-glass", "pci.gpu_count", "--reason", "no GPU here")
+    done = cli(*where, *glass)
+    assert done.returncode == 2
+    assert b"--break-glass is about one host, 2 hosts are named" in done.stderr
+    assert b"--limit HOST" in done.stderr
+    done = cli(*where, "--limit", "here", *glass[:2], "--format", "json")
+    assert done.returncode == 2 and b"--break-glass needs a --reason" in done.stderr
+    done = cli(*where, "--limit", "here", "--break-glass", "pci.gpu_cuont", "--reason", "x")
+    assert done.returncode == 2 and b"pci.gpu_cuont" in done.stderr
+    done = cli(*where, "--limit", "here", *glass, "--format", "json")
+    (host,) = json.loads(done.stdout)["hosts"]
+    assert [w["kind"] for w in host["waivers"]] == ["break_glass"]
+
+
+@pytest.mark.cli
+def test_drift_of_an_inventory(folder: Path) -> None:
+    """A host that was never proved and one that is not reached: each says why."""
+    (folder / "hosts.yml").write_text(
+        "all: {hosts: {here: {ansible_connection: local, ansible_become: false, fabric_host: "
+        "{platform: dgx-h100}}, away: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n"
+    )
+    ledger = folder / "ledger"
+    assert cli("ledger", "init", "--ledger", str(ledger)).returncode == 0
+    where = ("drift", "-i", str(folder / "hosts.yml"), "--ledger", str(ledger))
+    done = cli(*where, "--format", "json")
+    assert done.returncode == 4, done.stderr.decode()
+    here, away = json.loads(done.stdout)["hosts"]
+    assert (here["host"], here["exit_code"]) == ("here", 3) and here["untold"]
+    assert away["exit_code"] == 4 and "127.0.0.1:1" in away["untold"][0]
+    assert cli(*where, "--limit", "here").returncode == 3
+    done = cli(*where, "--name", "here")
+    assert done.returncode == 2 and b"about one host" in done.stderr
+
+
+@pytest.mark.cli
 def test_playbooks_prints_their_folder() -> None:
     assert cli("playbooks").stdout.decode().strip() == str(ROOT / "playbooks")
 

@@ -558,7 +558,7 @@ def test_a_phase_is_proved_by_its_last_entry(four: Site) -> None:
     why = four.ask(Phase.DRIVER)
     assert why == (
         "driver was closed at 2026-11-30 12:00: failed: gpu.count; run "
-        "`ansible-playbook playbooks/20-driver.yml --limit node1`"
+        "`ansible-playbook -i INVENTORY playbooks/20-driver.yml --limit node1`"
     )
     four.add(Phase.DRIVER)
     assert isinstance(four.ask(Phase.DRIVER), Proof)

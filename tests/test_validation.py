@@ -42,10 +42,14 @@ def test_sick_node() -> None:
     assert done.returncode == 1
     assert "test_driver.py::test_check[fabric.manager]" in done.stdout
     assert "test_nvlink.py::test_gate" in done.stdout
+    assert "node: FAIL: nvidia-fabricmanager.service failed (signal), enabled" in done.stdout
+    assert "remedy: mend fabric.manager first" in done.stdout
 
 
 def test_no_node_is_no_pass() -> None:
-    assert validation().returncode == 1
+    done = validation()
+    assert done.returncode == 4 and "give --snapshot FILE|DIR or" in done.stderr
+    assert "passed" not in done.stdout
 
 
 def test_every_phase_with_checks_has_its_file() -> None:

@@ -35,6 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
     inventory = config.getoption("ansible_inventory", None)
     if inventory and config.getoption("--snapshot"):
         raise pytest.UsageError("give one of --snapshot and --ansible-inventory")
+    if not inventory and not config.getoption("--snapshot") and not config.getoption("collectonly"):
+        raise pytest.UsageError(
+            "give --snapshot FILE|DIR or --ansible-inventory INVENTORY: without a node there is "
+            "nothing to judge"
+        )
     if inventory and not config.getoption("collectonly"):
         try:
             config.stash[_HOSTS] = _read(config, inventory)
@@ -62,11 +67,6 @@ def decisions(request: pytest.FixtureRequest, node: str | None) -> dict[Phase, D
 
 def _judged(config: pytest.Config) -> HostReport:
     source = config.getoption("--snapshot")
-    if not source:
-        pytest.fail(
-            "give --snapshot FILE|DIR or --ansible-inventory INVENTORY: without a node there is "
-            "nothing to judge"
-        )
     question = Question(
         phases=PHASES,
         platforms=load_platforms(),

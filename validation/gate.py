@@ -9,10 +9,17 @@ import pytest
 from fabric_tools.checks import for_phase
 from fabric_tools.checks.registry import Kind
 from fabric_tools.models.report import Decision
-from fabric_tools.models.verdict import Status
+from fabric_tools.models.verdict import Status, Verdict
 from fabric_tools.phases import Phase
+from fabric_tools.report.text import printable
 
 _BAD = (Status.FAIL, Status.UNKNOWN)
+
+
+def _told(verdict: Verdict) -> str:
+    words = (verdict.subject, verdict.status.upper(), verdict.actual)
+    remedy = f"\n  remedy: {verdict.remedy}" if verdict.remedy else ""
+    return printable(": ".join(words)) + remedy
 
 
 def gate_tests(phase: Phase) -> tuple[Callable[..., None], Callable[..., None]]:
@@ -24,10 +31,13 @@ def gate_tests(phase: Phase) -> tuple[Callable[..., None], Callable[..., None]]:
     def test_check(check: str, decisions: dict[Phase, Decision]) -> None:
         verdicts = [v for v in decisions[phase].verdicts if v.check == check]
         assert verdicts, f"{check} gave no verdict"
-        bad = [f"{v.subject}: {v.actual}" for v in verdicts if v.status in _BAD and not v.waived_by]
-        assert not bad
+        bad = [v for v in verdicts if v.status in _BAD and not v.waived_by]
+        if bad:
+            pytest.fail("\n".join(map(_told, bad)), pytrace=False)
 
     def test_gate(decisions: dict[Phase, Decision]) -> None:
-        assert decisions[phase].open, decisions[phase].reasons
+        decision = decisions[phase]
+        if not decision.open:
+            pytest.fail("; ".join(decision.reasons), pytrace=False)
 
     return test_check, test_gate

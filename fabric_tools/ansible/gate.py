@@ -94,6 +94,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             key=Path(str(key)) if key else private_path(ledger),
             as_of=datetime.now(UTC),
             stacks=stacks,
+            inventories=tuple(map(str, variables.get("ansible_inventory_sources") or ())),
         )
 
     def _value(self, variables: dict[str, Any], name: str) -> Any:

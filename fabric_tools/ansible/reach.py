@@ -33,14 +33,16 @@ def collect_over(action: Any, host: str) -> str:
     answer in time, ``UnreachableError`` where it answers with anything but a snapshot.
     """
     archive, nonce = zipapp_bytes(), secrets.token_hex(16)
-    with _unlogged(action), _deadline(worst_case_s() + _OVERHEAD_S, host):
+    with _deadline(worst_case_s() + _OVERHEAD_S, host):
+        # The first to reach the node, and to be told why it cannot be reached.
         folder = action._make_tmp_path()
         try:
             path = action._connection._shell.join_path(folder, "fabric-collect.pyz")
             action._transfer_data(path, archive)
             action._fixup_perms2((folder, path), execute=False)
             command = shlex.join(file_command(path, archive, nonce))
-            answer = action._low_level_execute_command(command)
+            with _unlogged(action):
+                answer = action._low_level_execute_command(command)
         finally:
             # It decides nothing: neither a snapshot that is here nor an error may be lost to it.
             with contextlib.suppress(AnsibleConnectionFailure):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,7 @@ from fabric_tools import __version__
 from fabric_tools.errors import Exit, UsageError, worst
 from fabric_tools.judge import Question, judge
 from fabric_tools.ledger import (
+    INVENTORY,
     Inputs,
     Ledger,
     LedgerError,
@@ -47,6 +49,7 @@ class Case:
 
     ``host`` is the inventory's name; ``playbooks`` the folder of what puts the phase in place;
     ``ledger`` the folder of ledgers and of the site's public key; ``key`` the private one.
+    ``inventories``: as Ansible was given them.
     """
 
     phase: Phase
@@ -58,6 +61,7 @@ class Case:
     key: Path
     as_of: datetime
     stacks: Mapping[str, StackLock] = field(default_factory=dict)
+    inventories: tuple[str, ...] = ()
 
     @property
     def lock(self) -> StackLock | None:
@@ -191,12 +195,14 @@ def _ledger_says(why: Sequence[str]) -> tuple[Decision, ...]:
 
 def _unproved(case: Case, host: HostReport, snapshot: Snapshot) -> tuple[str, ...]:
     try:
-        return unproved_needs(
+        found = unproved_needs(
             Ledger(case.ledger, case.host), case.phase, _now(case, host, snapshot, own=False),
             public_key=load_public_key(_public(case)), as_of=case.as_of,
         )  # fmt: skip
     except (UsageError, LedgerError) as error:
         return (str(error),)
+    given = " ".join(f"-i {shlex.quote(place)}" for place in case.inventories)
+    return tuple(why.replace(INVENTORY, given or INVENTORY) for why in found)
 
 
 def _skip(case: Case, host: HostReport, snapshot: Snapshot) -> str:

@@ -99,7 +99,8 @@ def _parts(spec: Target) -> tuple[str, ...]:
     "driver.stack_match",
     phases=(Phase.DRIVER,),
     title="loaded module = userspace = fabric manager, to the last digit",
-    remedy="install one version of all three (and hold them), then reload the module or reboot",
+    remedy="run playbooks/20-driver.yml; or install one version of all three by hand, keep it so "
+    "(holds or the pinning package, not both), then drain and reload the module or reboot",
     subjects=_parts,
 )
 def stack_match(

@@ -31,8 +31,8 @@ Trouble = tuple[str, Evidence]
     "host.proxy",
     phases=(Phase.BASE,),
     title="the proxy is the declared one, and what must bypass it does",
-    remedy="declare the proxy in the inventory (profile.proxy, profile.no_proxy); the base phase "
-    "writes /etc/environment and apt's setting",
+    remedy="declare it in the inventory (profile.proxy, profile.no_proxy), then run "
+    "playbooks/10-base.yml, which writes /etc/environment and apt's setting",
 )
 def proxy(
     environment: Environment,

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from fabric_tools import __version__
-from fabric_tools.cli.judging import Request, declared, print_report
+from fabric_tools.cli.judging import Request, broken_glass, declared, print_report
 from fabric_tools.cli.reach import Reach, Sources, Transport
 from fabric_tools.declared import refuse_unknown_waivers
-from fabric_tools.errors import Exit, FabricToolsError, InternalError, worst
+from fabric_tools.errors import Exit, FabricToolsError, InternalError, UsageError, worst
 from fabric_tools.judge import Asked, Question, Reading, judge_fleet
+from fabric_tools.models.inventory import HostVars
 from fabric_tools.models.platform import PlatformSpec
 from fabric_tools.models.report import Decision, HostReport, PlatformChoice, Report
+from fabric_tools.models.snapshot import Snapshot
 from fabric_tools.models.stack import StackLock
 from fabric_tools.node.bundle import zipapp_bytes
 from fabric_tools.platforms import load_platforms
@@ -51,6 +53,9 @@ def report_on_inventory(request: Request, sources: Sources, reach: Reach) -> Rep
     platforms = load_platforms(request.platforms_dir)
     nodes = read_inventory(sources.inventories, sources.limit, sources.vault_files)
     stacks = load_stacks(request.stacks_dir)
+    if request.break_glass and len(nodes) != 1:
+        names = f"{len(nodes)} hosts are named"
+        raise UsageError(f"--break-glass is about one host, {names}", try_next="--limit HOST")
     questions = {node.name: _question(node, request, platforms, stacks) for node in nodes}
     password = reach.password()
     targets = [_target(node, reach, password) for node in nodes]
@@ -59,6 +64,26 @@ def report_on_inventory(request: Request, sources: Sources, reach: Reach) -> Rep
     hosts = _reports(answers, questions, as_of)
     code = worst([Exit(decision.exit_code) for host in hosts for decision in host.decisions])
     return Report(tool_version=__version__, as_of=as_of, hosts=hosts, exit_code=code)
+
+
+def read_fleet(
+    sources: Sources, reach: Reach
+) -> list[tuple[str, HostVars, Snapshot | FabricToolsError]]:
+    """Every host of an inventory with what it declares, and its snapshot or why there is none."""
+    from fabric_tools.ansible.inventory import read_inventory
+
+    nodes = read_inventory(sources.inventories, sources.limit, sources.vault_files)
+    password = reach.password()
+    targets = [_target(node, reach, password) for node in nodes]
+    answers = {answer.name: answer for answer in collect_all(targets, zipapp_bytes(), _progress)}
+    return [(node.name, node.site, _snapshot(answers[node.name])) for node in nodes]
+
+
+def _snapshot(answer: Answer) -> Snapshot | FabricToolsError:
+    try:
+        return answer.error or parse_snapshot(answer.text, answer.name)
+    except FabricToolsError as wrong:
+        return wrong
 
 
 def _question(
@@ -70,15 +95,17 @@ def _question(
     site = declared(node.site, request, platforms)
     if site.stack is not None:
         one_stack(site.stack, stacks)
-    refuse_unknown_waivers(site.waivers)
+    now = datetime.now(UTC)
+    waivers = (*site.waivers, *broken_glass(request.break_glass, now))
+    refuse_unknown_waivers(waivers)
     return Question(
         phases=request.phases,
         platforms=platforms,
         host=node.name,
         waiver_name=node.name,
-        as_of=datetime.now(UTC),
+        as_of=now,
         site=site,
-        waivers=site.waivers,
+        waivers=waivers,
         stacks=stacks,
     )
 
@@ -118,16 +145,13 @@ def _reports(
     lost: dict[str, HostReport] = {}
     for answer in answers:
         question = replace(questions[answer.name], as_of=as_of)
-        error = answer.error
-        if error is None:
-            try:
-                asked.append((Reading(parse_snapshot(answer.text, answer.name)), question))
-                continue
-            except FabricToolsError as wrong:
-                error = wrong
-        lost[answer.name] = _not_reached(question, error)
-    found = {report.host: report for report in judge_fleet(asked)} | lost
-    return tuple(found[answer.name] for answer in answers)
+        found = _snapshot(answer)
+        if isinstance(found, FabricToolsError):
+            lost[answer.name] = _not_reached(question, found)
+        else:
+            asked.append((Reading(found), question))
+    reports = {report.host: report for report in judge_fleet(asked)} | lost
+    return tuple(reports[answer.name] for answer in answers)
 
 
 def _not_reached(question: Question, error: FabricToolsError) -> HostReport:

@@ -65,7 +65,7 @@ def judge_and_print(
     site = declared(site, request, platforms)
     if site.stack is not None:
         one_stack(site.stack, stacks)
-    waivers = (*site.waivers, *_broken_glass(request.break_glass, as_of))
+    waivers = (*site.waivers, *broken_glass(request.break_glass, as_of))
     refuse_unknown_waivers(waivers)
     before = _before(request.before)
     asked = []
@@ -190,9 +190,10 @@ def declared(site: HostVars, request: Request, platforms: dict[str, PlatformSpec
     return site
 
 
-def _broken_glass(
+def broken_glass(
     wanted: tuple[tuple[str, ...], str, int] | None, as_of: datetime
 ) -> tuple[Waiver, ...]:
+    """``--break-glass``, ``--reason`` and ``--hours`` as waivers. Raises ``UsageError``."""
     if wanted is None:
         return ()
     checks, reason, hours = wanted

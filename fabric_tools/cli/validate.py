@@ -117,6 +117,7 @@ def validate(
     about_one = {"--before": before, "--name": name, "--break-glass": break_glass}
     if inventory:
         about_one |= {"--host-vars": host_vars, "--as-of": as_of}
+        del about_one["--break-glass"]  # refused where the inventory names several
     if len(snapshot or []) > 1 or inventory:
         for option, given in about_one.items():
             if given:

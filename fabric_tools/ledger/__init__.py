@@ -15,11 +15,12 @@ from fabric_tools.ledger.keys import (
     public_path,
 )
 from fabric_tools.ledger.lines import LedgerError
-from fabric_tools.ledger.proof import NodeNow, Proof, may_skip, proved, unproved_needs
+from fabric_tools.ledger.proof import INVENTORY, NodeNow, Proof, may_skip, proved, unproved_needs
 from fabric_tools.ledger.record import Inputs, entry_of, files_sha256, inputs_of, state_of
 from fabric_tools.ledger.store import Ledger, default_folder, ledgers, make_folder
 
 __all__ = [
+    "INVENTORY",
     "Inputs",
     "Ledger",
     "LedgerError",

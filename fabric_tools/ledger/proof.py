@@ -28,6 +28,10 @@ class Proof:
     head: str
 
 
+#: Stands in a command where only the caller knows the inventory.
+INVENTORY = "-i INVENTORY"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeNow:
     """What the node is now, and what goes in. A proof is compared with it.
@@ -129,7 +133,8 @@ def standing(
         why = why or (_against_load(entry, node, as_of) if info.active else "")
     if entry is None or why:
         playbook = shlex.quote(str(_from_here(shared("playbooks") / info.playbook)))
-        return f"{phase} {why}; run `ansible-playbook {playbook} --limit {shlex.quote(host)}`"
+        command = f"ansible-playbook {INVENTORY} {playbook} --limit {shlex.quote(host)}"
+        return f"{phase} {why}; run `{command}`"
     for need in info.needs:
         found = standing(chain, need, node, host=host, as_of=as_of)
         if isinstance(found, str):

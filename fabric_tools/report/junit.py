@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 from fabric_tools.models.report import Decision, Report
 from fabric_tools.models.verdict import Status, Verdict
-from fabric_tools.report.text import closing, evidence_text, printable
+from fabric_tools.report.text import closing, evidence_text, origin, printable
 
 
 def render(report: Report) -> str:
@@ -16,13 +16,16 @@ def render(report: Report) -> str:
     root = ET.Element("testsuites", name="fabric-tools")
     for host in report.hosts:
         for decision in host.decisions:
-            root.append(_suite(printable(host.host), decision))
+            root.append(_suite(printable(host.host), decision, origin(host)))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(host: str, decision: Decision) -> ET.Element:
+def _suite(host: str, decision: Decision, source: str) -> ET.Element:
     suite = ET.Element("testsuite", name=f"{host}.{decision.phase}")
+    if source:  # that it is recorded, or of a simulated node
+        properties = ET.SubElement(suite, "properties")
+        ET.SubElement(properties, "property", name="source", value=source)
     counts = {"failures": 0, "errors": 0, "skipped": 0}
     for verdict in decision.verdicts:
         case = ET.SubElement(
