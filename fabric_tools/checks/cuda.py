@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fabric_tools.checks.fabric import REGISTERS_S
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.facts import CudaInit
 from fabric_tools.models.platform import Target
@@ -67,7 +68,9 @@ def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding
         actual = ": ".join(part for part in (number, cuda.name or cuda.text) if part)
         remedy = _CUDA_REMEDIES.get(cuda.code or 0, "")
         causes = _CAUSES.get(cuda.code or 0, ())
-        yield Finding(NODE, Status.FAIL, expected, actual, here, remedy, causes)
+        # While the GPUs register with the fabric CUDA answers 802, on a healthy node as well.
+        settles_s = REGISTERS_S if cuda.code == 802 else 0
+        yield Finding(NODE, Status.FAIL, expected, actual, here, remedy, causes, settles_s)
         return
     actual = f"cuInit 0, {cuda.devices} devices"
     if spec is None or cuda.devices == spec.gpu.number:

@@ -19,7 +19,7 @@ from fabric_tools.phases import Phase
 #: What the fabric manager refuses to start with, the deepest cause first.
 _KEEPS_IT_DOWN = ("pci.nvswitch_count", "driver.stack_match")
 #: Seconds that the GPUs may be "In Progress" after the manager started; a choice of ours.
-_REGISTERS_S = 60
+REGISTERS_S = 60
 _DEAD = ("failed", "inactive", "deactivating")
 
 
@@ -50,6 +50,11 @@ def _dead(unit: UnitState) -> bool:
     return unit.load in ("not-found", "masked") or unit.active in _DEAD
 
 
+def _kept_down_by(unit: UnitState) -> tuple[str, ...]:
+    """One that nobody started, or that is masked, is down for another reason."""
+    return _KEEPS_IT_DOWN if unit.active == "failed" else ()
+
+
 def _shown(unit: UnitState) -> str:
     if unit.load in ("not-found", "masked"):
         return f"{unit.unit} {unit.load}"
@@ -75,9 +80,7 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     if unit.unit != UNIT:
         yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}: another unit", evidence)
     elif _dead(unit):
-        # One that nobody started, or that is masked, is down for another reason.
-        because = _KEEPS_IT_DOWN if unit.active == "failed" else ()
-        yield Finding(NODE, Status.FAIL, expected, actual, evidence, because=because)
+        yield Finding(NODE, Status.FAIL, expected, actual, evidence, because=_kept_down_by(unit))
     elif not _running(unit):
         yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}, {unit.sub}", evidence)
     elif unit.enabled == "enabled":
@@ -122,13 +125,14 @@ def state(
         return
     service = unit if manager and isinstance(unit, UnitState) else None
     # A dead manager explains whatever the GPUs say of the fabric; one that runs registers them.
-    dead = service is not None and _dead(service)
-    causes = (*_KEEPS_IT_DOWN, "fabric.manager") if dead else ()
+    causes: tuple[str, ...] = ()
+    if service is not None and _dead(service):
+        causes = (*_kept_down_by(service), "fabric.manager")
     wait = {gpu(i) for i, g in enumerate(inventory.gpus) if g.fabric.state == "In Progress"}
     if service is None or not _running(service):
         wait = set()
     for finding in each(inventory, spec.gpu, expected, lambda facts: _judge(facts, service)):
-        settles_s = _REGISTERS_S if finding.subject in wait else 0
+        settles_s = REGISTERS_S if finding.subject in wait else 0
         yield replace(finding, because=causes, settles_s=settles_s)
 
 

@@ -92,7 +92,8 @@ def count(rosters: GpuRosters, pci: PciDevices | Missing, want: GpuSpec) -> Iter
     if extra:
         actual += "; here but not on the bus: " + ", ".join(extra)
     # The driver has all that is on the bus, and the bus has too few.
-    because = () if lost or extra or isinstance(pci, Missing) else ("pci.gpu_count",)
+    all_of_them = not isinstance(pci, Missing) and len(gpus_on_bus(pci)) == len(found.gpus)
+    because = ("pci.gpu_count",) if all_of_them and not lost and not extra else ()
     yield Finding(NODE, status, expected, actual, evidence, because=because)
 
 
@@ -100,15 +101,15 @@ def _missing_on_bus(
     roster: GpuRoster, pci: PciDevices | Missing
 ) -> tuple[list[PciDevice], list[str]]:
     """GPUs that only lspci lists, and addresses that only the driver lists."""
-    seen = {_short(g.bus_id) for g in roster.gpus if g.bus_id}
+    seen = {short(g.bus_id) for g in roster.gpus if g.bus_id}
     if isinstance(pci, Missing) or not seen or not gpus_on_bus(pci):
         return [], []
-    bus = {_short(device.bus_id) for device in gpus_on_bus(pci)}
-    lost = [device for device in gpus_on_bus(pci) if _short(device.bus_id) not in seen]
+    bus = {short(device.bus_id) for device in gpus_on_bus(pci)}
+    lost = [device for device in gpus_on_bus(pci) if short(device.bus_id) not in seen]
     return lost, sorted(seen - bus)
 
 
-def _short(bus_id: str) -> str:
+def short(bus_id: str) -> str:
     """nvidia-smi writes 8 digits of PCI domain, lspci 4: compare without leading zeros."""
     domain, _, rest = bus_id.lower().partition(":")
     return f"{domain.lstrip('0') or '0'}:{rest}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fabric_tools.checks.gpu import Judgement, each
-from fabric_tools.checks.registry import Check, Finding, check, every_gpu
-from fabric_tools.models.facts import GpuFacts, GpuInventory
+from fabric_tools.checks.gpu import Judgement, each, short
+from fabric_tools.checks.pci import gpus_on_bus
+from fabric_tools.checks.registry import Check, Finding, check, every_gpu, gpu
+from fabric_tools.models.facts import GpuFacts, GpuInventory, PciDevices
 from fabric_tools.models.platform import GpuSpec
 from fabric_tools.models.verdict import Status
+from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
 
@@ -49,7 +51,7 @@ def recovery(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
     subjects=every_gpu,
     follows=("pci.gpu_link",),
 )
-def pcie(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
+def pcie(inventory: GpuInventory, pci: PciDevices | Missing, want: GpuSpec) -> Iterator[Finding]:
     """Greatest generation that GPU and slot can do together, and the width now.
 
     The current generation falls at idle and is not judged here.
@@ -66,8 +68,24 @@ def pcie(inventory: GpuInventory, want: GpuSpec) -> Iterator[Finding]:
         return Status.PASS if good else want.pcie_gen.differs, actual, ""
 
     expected = f"gen {want.pcie_gen.value}, x{want.pcie_width.value}"
+    same = _seen_on_bus(inventory, pci)
     for finding in each(inventory, want, expected, judge):
-        yield replace(finding, because=("pci.gpu_link",))
+        yield replace(finding, because=("pci.gpu_link",) if finding.subject in same else ())
+
+
+def _seen_on_bus(inventory: GpuInventory, pci: PciDevices | Missing) -> set[str]:
+    """GPUs that have the same number, address and width on the bus. Over a GPU that is lost the
+    driver's numbers close up and the bus's may not: then one number is two cards.
+    """
+    if isinstance(pci, Missing):
+        return set()
+    pairs = enumerate(zip(inventory.gpus, gpus_on_bus(pci), strict=False))
+    return {
+        gpu(index)
+        for index, (facts, device) in pairs
+        if short(facts.bus_id or "") == short(device.bus_id)
+        and facts.pcie_width_current == device.link_sta_width
+    }
 
 
 #: nvml.h, nvmlClocksEventReasons: what the hardware does to save itself, and what is normal.

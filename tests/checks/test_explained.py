@@ -1,0 +1,97 @@
+"""What one fault explains of another, and what it does not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fabric_tools.gate import settles_s
+from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
+from fabric_tools.models.verdict import Status, Verdict
+from fabric_tools.phases import Phase
+from fabric_tools.transport.files import read_snapshot
+from tests.cases_runner import HEALTHY, report_on
+
+
+def changed(*without: str, **texts: str) -> Snapshot:
+    snapshot = read_snapshot(HEALTHY)
+    new = {name: ProbeResult(status=ProbeStatus.OK, stdout=text) for name, text in texts.items()}
+    probes = {k: v for k, v in {**snapshot.probes, **new}.items() if k not in without}
+    return snapshot.model_copy(update={"probes": probes})
+
+
+def text(probe: str) -> str:
+    return read_snapshot(HEALTHY).probes[probe].stdout
+
+
+def judged(snapshot: Snapshot, check: str) -> dict[str, Verdict]:
+    """What a judgement of both phases says of one check, by subject."""
+    decisions = report_on(snapshot, Phase.PREFLIGHT, Phase.DRIVER).decisions
+    return {v.subject: v for d in decisions for v in d.verdicts if v.check == check}
+
+
+def silent(address: str) -> str:
+    """lspci with a GPU that fell off the bus and is still listed."""
+    return "".join(
+        line.replace("(rev a1)", "(rev ff)") if line.startswith(f"0000:{address}") else line
+        for line in text("lspci").splitlines(keepends=True)
+    )
+
+
+def narrow(xml: str, address: str) -> str:
+    before, block = xml.split(f'<gpu id="00000000:{address}">')
+    block = block.replace("<current_link_width>16x", "<current_link_width>8x", 1)
+    return f'{before}<gpu id="00000000:{address}">{block}'
+
+
+def test_a_lost_gpu_does_not_explain_the_link_of_the_one_that_got_its_number() -> None:
+    """GPU 5 of the bus is lost: the driver's GPU 5 is the bus's GPU 6, and that one is narrow."""
+    xml = narrow(text("nvidia_smi_q_xml"), "BA:00.0")
+    xml = re.sub(r'<gpu id="00000000:AB:00.0">.*?</gpu>', "", xml, flags=re.DOTALL)
+    xml = xml.replace("<attached_gpus>8", "<attached_gpus>7")
+    node = changed(nvidia_smi_q_xml=xml, lspci=silent("ab:00.0"))
+    assert judged(node, "pci.gpu_link")["GPU 5"].status is Status.FAIL
+    link = judged(node, "gpu.pcie")["GPU 5"]
+    assert "BA:00.0" in link.actual and (link.status, link.follows) == (Status.FAIL, "")
+
+
+def test_the_same_width_on_the_bus_and_in_the_driver_is_one_fault() -> None:
+    head, tail = text("lspci").split("0000:ab:00.0", 1)
+    tail = re.sub(r"(LnkSta:.*Width )x16 \(ok\)", r"\1x8 (downgraded)", tail, count=1)
+    xml = narrow(text("nvidia_smi_q_xml"), "AB:00.0")
+    link = judged(changed(nvidia_smi_q_xml=xml, lspci=f"{head}0000:ab:00.0{tail}"), "gpu.pcie")
+    assert (link["GPU 5"].status, link["GPU 5"].follows) == (Status.UNKNOWN, "pci.gpu_link")
+
+
+def test_more_lost_by_the_driver_than_by_the_bus_is_a_fault_of_its_own() -> None:
+    """Seven answer on the bus; a list without addresses has five."""
+    listed = "".join(
+        f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n:08d}-0000-4000-8000-000000000000)\n"
+        for n in range(5)
+    )
+    node = changed("nvidia_smi_q_xml", lspci=silent("ab:00.0"), nvidia_smi_list=listed)
+    assert judged(node, "pci.gpu_count")["node"].status is Status.FAIL
+    count = judged(node, "gpu.count")["node"]
+    assert count.actual.startswith("5") and (count.status, count.follows) == (Status.FAIL, "")
+
+
+def test_a_masked_manager_is_the_cause_whatever_the_bus_lacks() -> None:
+    unit = text("fabricmanager_unit").replace("LoadState=loaded", "LoadState=masked")
+    unit = unit.replace("ActiveState=active", "ActiveState=inactive").replace("=running", "=dead")
+    lspci = re.sub(r"(?m)^(.*\[10de:22a3\]) \(rev a1\)", r"\1 (rev ff)", text("lspci"), count=1)
+    node = changed(fabricmanager_unit=unit, lspci=lspci)
+    assert judged(node, "pci.nvswitch_count")["node"].status is Status.FAIL
+    assert judged(node, "fabric.manager")["node"].status is Status.FAIL
+    assert {v.follows for v in judged(node, "fabric.state").values()} == {"fabric.manager"}
+
+
+@pytest.mark.parametrize(("active", "seconds"), [("active", 60), ("inactive", 0)])
+def test_cuda_is_waited_for_while_the_fabric_registers(active: str, seconds: int) -> None:
+    """Error 802 is what a healthy node says as long as its GPUs are In Progress."""
+    xml = text("nvidia_smi_q_xml").replace("<state>Completed<", "<state>In Progress<")
+    cuda = '{"code": 802, "name": "CUDA_ERROR_SYSTEM_NOT_READY", "devices": null}'
+    unit = text("fabricmanager_unit").replace("ActiveState=active", f"ActiveState={active}")
+    node = changed(nvidia_smi_q_xml=xml, cuda_init=cuda, fabricmanager_unit=unit)
+    (decision,) = report_on(node, Phase.DRIVER).decisions
+    assert not decision.open and settles_s([decision]) == seconds, decision.reasons
