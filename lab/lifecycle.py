@@ -33,11 +33,12 @@ def up(count: int, kind: str, progress: Progress) -> None:
     shutil.rmtree(STATE, ignore_errors=True)
     STATE.mkdir(parents=True, mode=0o700)
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", KEY])
-    plan = network.free_plan()
     nodes = [Node(number + 1, kind) for number in range(count)]
+    with _one_at_a_time(progress):  # a subnet is taken once its bridge is there
+        network.remove_bridge()
+        plan = network.free_plan()
+        network.make_bridge(plan)
     progress(f"machines: mirror and {count} {kind} on {plan.subnet}")
-    network.remove_bridge()
-    network.make_bridge(plan)
     try:
         machines.make_mirror(engine, image, plan, REPOSITORY)
         for node in nodes:
@@ -55,13 +56,13 @@ def up(count: int, kind: str, progress: Progress) -> None:
 
 @contextmanager
 def _one_at_a_time(progress: Progress) -> Iterator[None]:
-    """Images and packages are shared: a second lab waits until the first has built them."""
+    """Images, packages and subnets are shared: a second lab waits until the first has its own."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("waiting for another lab that builds images and packages")
+            progress("waiting for another lab that comes up")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

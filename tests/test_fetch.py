@@ -34,7 +34,7 @@ def asked_for(exact: list[str], foreign: list[str]) -> list[str]:
         "__nvidia_driver_exact": exact,
         "__nvidia_driver_foreign": foreign,
     }
-    environment = jinja2.Environment(autoescape=False)
+    environment = jinja2.Environment(autoescape=True)
     environment.filters["regex_replace"] = lambda text, _, end: text + end
     expression = fetch["argv"].removeprefix("{{").removesuffix("}}")
     found = environment.compile_expression(expression)(**names)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import ipaddress
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from lab import mirror, needs
+from lab import lifecycle, mirror, needs
 from lab.errors import LabError
 from lab.places import REPOSITORY
 from tests.cases_runner import ROOT
@@ -59,3 +61,31 @@ def test_a_docker_without_a_daemon_is_no_engine(
         docker.write_text(f"#!/bin/sh\nexit {code}\n")
         docker.chmod(0o755)
         assert {name for name, _ in needs.missing()} & {"podman", "runc"} == lacks
+
+
+def test_two_labs_do_not_take_one_subnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the look at the routes until the bridge is there, no other lab looks."""
+    held: list[str] = []
+
+    def seen(name: str) -> lifecycle.network.Plan:
+        with (tmp_path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(name)
+        if name == "make_bridge":
+            raise LabError("far enough", "")
+        return lifecycle.network.Plan(ipaddress.IPv4Network("10.89.80.0/24"))
+
+    monkeypatch.setattr(lifecycle, "CACHE", tmp_path)
+    monkeypatch.setattr(lifecycle, "STATE", tmp_path / "state")
+    monkeypatch.setattr(lifecycle, "KEY", tmp_path / "state" / "key")
+    monkeypatch.setattr(lifecycle, "find_engine", lambda: Engine(tmp_path))
+    monkeypatch.setattr(Engine, "running", lambda self, label: {})
+    monkeypatch.setattr(lifecycle, "build_image", lambda engine, progress: "image")
+    monkeypatch.setattr(lifecycle, "run", lambda argv: None)
+    for name in ("remove_bridge", "free_plan", "make_bridge"):
+        monkeypatch.setattr(lifecycle.network, name, lambda *_, name=name: seen(name))
+    with pytest.raises(LabError, match="far enough"):
+        lifecycle.up(1, "stock", lambda line: None)
+    assert held == ["remove_bridge", "free_plan", "make_bridge"]
