@@ -286,13 +286,20 @@ def _untold(phase: Phase, checks: Sequence[Check], case: _Case) -> Decision:
 _WORST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.NOT_APPLICABLE)
 
 
+def _rank(verdict: Verdict) -> tuple[int, bool, bool]:
+    """A failure that nothing may explain and no time may mend is worse than one of the same check
+    that may be explained, or waited for.
+    """
+    return _WORST.index(verdict.status), bool(verdict.because), bool(verdict.settles_s)
+
+
 def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
     """Verdicts of one check, over all texts that were saved and all sources of a fact."""
     worst: dict[str, Verdict] = {}
     for facts in case.facts:
         for verdict in _run_on(item, facts, case, cases):
             known = worst.get(verdict.subject)
-            if known is None or _WORST.index(verdict.status) < _WORST.index(known.status):
+            if known is None or _rank(verdict) < _rank(known):
                 worst[verdict.subject] = verdict
         if item.kind is Kind.GROUP:
             return list(worst.values())
@@ -302,7 +309,7 @@ def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
         for verdict in _run_on(item, facts, case, cases):
             # A second source may well say less than the first; what it says to be broken counts.
             known = worst.get(verdict.subject)
-            if verdict.status is Status.FAIL and known and known.status is not Status.FAIL:
+            if verdict.status is Status.FAIL and known and _rank(verdict) < _rank(known):
                 worst[verdict.subject] = verdict
     return list(worst.values())
 

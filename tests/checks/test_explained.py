@@ -7,6 +7,7 @@ import re
 import pytest
 
 from fabric_tools.gate import settles_s
+from fabric_tools.judge import Reading
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Status, Verdict
 from fabric_tools.phases import Phase
@@ -25,7 +26,7 @@ def text(probe: str) -> str:
     return read_snapshot(HEALTHY).probes[probe].stdout
 
 
-def judged(snapshot: Snapshot, check: str) -> dict[str, Verdict]:
+def judged(snapshot: Reading | Snapshot, check: str) -> dict[str, Verdict]:
     """What a judgement of both phases says of one check, by subject."""
     decisions = report_on(snapshot, Phase.PREFLIGHT, Phase.DRIVER).decisions
     return {v.subject: v for d in decisions for v in d.verdicts if v.check == check}
@@ -95,3 +96,19 @@ def test_cuda_is_waited_for_while_the_fabric_registers(active: str, seconds: int
     node = changed(nvidia_smi_q_xml=xml, cuda_init=cuda, fabricmanager_unit=unit)
     (decision,) = report_on(node, Phase.DRIVER).decisions
     assert not decision.open and settles_s([decision]) == seconds, decision.reasons
+
+
+def test_of_two_texts_the_one_that_nothing_explains_counts() -> None:
+    """Saved twice: once the driver has all that the bus has, once it has one less."""
+    xml = text("nvidia_smi_q_xml")
+
+    def fewer(*addresses: str) -> Snapshot:
+        less = xml.replace("<attached_gpus>8", f"<attached_gpus>{8 - len(addresses)}")
+        for address in addresses:
+            less = re.sub(rf'<gpu id="00000000:{address}">.*?</gpu>', "", less, flags=re.DOTALL)
+        return changed(nvidia_smi_q_xml=less, lspci=seven)
+
+    seven = re.sub(r"(?m)^0000:ab:00\.0 .*\n(?:[ \t].*\n|\n)*", "", text("lspci"))
+    reading = Reading(fewer("AB:00.0"), others=(fewer("AB:00.0", "BA:00.0"),))
+    count = judged(reading, "gpu.count")["node"]
+    assert (count.status, count.follows) == (Status.FAIL, "") and "ba:00.0" in count.actual
