@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from lab import machines, network
 from lab.dgx import build_dgx_image
@@ -21,6 +23,8 @@ from lab.standins import hardware
 
 Progress = Callable[[str], None]
 _DESCRIPTION = "lab.json"
+#: Locked while a subnet is chosen: images and packages are one for a checkout, subnets for a host.
+ROUTES = Path("/run")
 
 
 def up(count: int, kind: str, progress: Progress) -> None:
@@ -28,13 +32,14 @@ def up(count: int, kind: str, progress: Progress) -> None:
     engine = find_engine()
     if engine.running(LABEL):
         raise LabError("a lab is up already", "`python -m lab down` first")
-    with _one_at_a_time(progress):
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(CACHE, progress):
         image = (build_dgx_image if kind == "dgx-os" else build_image)(engine, progress)
     shutil.rmtree(STATE, ignore_errors=True)
     STATE.mkdir(parents=True, mode=0o700)
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", KEY])
     nodes = [Node(number + 1, kind) for number in range(count)]
-    with _one_at_a_time(progress):  # a subnet is taken once its bridge is there
+    with _one_at_a_time(ROUTES, progress):  # a subnet is taken once its bridge is there
         network.remove_bridge()
         plan = network.free_plan()
         network.make_bridge(plan)
@@ -55,16 +60,18 @@ def up(count: int, kind: str, progress: Progress) -> None:
 
 
 @contextmanager
-def _one_at_a_time(progress: Progress) -> Iterator[None]:
-    """Images, packages and subnets are shared: a second lab waits until the first has its own."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / ".lock").open("w") as lock:
+def _one_at_a_time(folder: Path, progress: Progress) -> Iterator[None]:
+    """What is found in ``folder`` is shared: a second lab waits until the first has its own."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             progress("waiting for another lab that comes up")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def down(progress: Progress) -> None:

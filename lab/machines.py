@@ -11,11 +11,11 @@ from pathlib import Path
 from lab import dgx, network
 from lab.engine import Engine
 from lab.errors import LabError
-from lab.places import KEY, NAME, STATE
+from lab.places import KEY, STATE, container, on_host
 from lab.run import run
 
-LABEL = f"fabric-lab={NAME}"
-MIRROR = f"fabric-{NAME}-mirror"
+LABEL = f"fabric-lab={on_host()}"
+MIRROR = container("mirror")
 MIRROR_NUMBER = 2
 FIRST_NODE = 11
 #: The rails are plugged after the node's own number, 1 and 2.
@@ -41,12 +41,12 @@ class Node:
     @property
     def container(self) -> str:
         """The container that is the machine."""
-        return f"fabric-{NAME}-node{self.number}"
+        return container(f"node{self.number}")
 
     @property
     def network(self) -> str:
         """The container that keeps the machine's network over a reboot."""
-        return f"fabric-{NAME}-net{self.number}"
+        return container(f"net{self.number}")
 
     @property
     def address_number(self) -> int:
@@ -149,8 +149,7 @@ def wait_for_ssh(address: str, timeout_s: float = 60) -> None:
 def remove_all(engine: Engine) -> list[str]:
     """Every container of the lab and the bridge; returns the names."""
     found = list(engine.running(LABEL))
-    # A lab may be called as a node is.
-    prefix = f"fabric-{NAME}-node"
+    prefix = container("node")
     nodes_first = sorted(found, key=lambda name: not name.startswith(prefix))
     for name in nodes_first:
         engine("rm", "-f", "-v", *(["-t", "0"] if engine.name == "podman" else []), name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.engine import Engine
 from lab.errors import LabError
-from lab.places import REPOSITORY
+from lab.places import REPOSITORY, lab_of
 from lab.run import run
 from lab.vendor import BuildError, Repository, build_repository, gpg
 from lab.vendor.deb import write_repository
@@ -47,7 +47,7 @@ def _refuse_while_served(engine: Engine) -> None:
     for name in engine.running("fabric-lab"):
         mounts = engine("inspect", "-f", "{{range .Mounts}}{{.Source}} {{end}}", name, check=False)
         if str(REPOSITORY.resolve()) in mounts.split():
-            lab = name.removeprefix("fabric-").removesuffix("-mirror")
+            lab = lab_of(name)
             raise LabError(
                 f"the packages have changed while the lab {lab} serves them",
                 f"`FABRIC_LAB={lab} python -m lab down`, or another FABRIC_LAB_CACHE",

@@ -14,11 +14,11 @@ import json
 from dataclasses import dataclass
 
 from lab.errors import LabError
-from lab.places import NAME
+from lab.places import on_host
 from lab.run import run
 
 #: A name of an interface has fifteen characters at most.
-_SHORT = hashlib.sha256(NAME.encode()).hexdigest()[:4]
+_SHORT = hashlib.sha256(on_host().encode()).hexdigest()[:4]
 BRIDGE = f"fab{_SHORT}"
 RAILS = 8
 RAIL_MTU = 9000

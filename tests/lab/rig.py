@@ -23,7 +23,7 @@ from typing import Any
 from fabric_tools.ledger import Ledger
 from lab.engine import find_engine
 from lab.machines import wait_for_ssh
-from lab.places import CACHE
+from lab.places import CACHE, container
 from tests.cases_runner import ROOT
 
 BIN = Path(sys.executable).parent
@@ -188,7 +188,7 @@ class Rig:
         return f"gpu-node-{node}"
 
     def container(self, node: int = 1) -> str:
-        return f"fabric-{self.name}-node{node}"
+        return container(f"node{node}", self.name)
 
     def inside(self, script: str, node: int = 1) -> str:
         """Run a shell script in a node as root; it must succeed."""
@@ -196,7 +196,7 @@ class Rig:
 
     def on_mirror(self, script: str) -> str:
         """The same on the machine that serves packages and time."""
-        return self._enter(f"fabric-{self.name}-mirror", script)
+        return self._enter(container("mirror", self.name), script)
 
     def _enter(self, container: str, script: str) -> str:
         pid = str(find_engine().pid(container))

@@ -93,6 +93,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     lab = Lab(os.environ.get("FABRIC_LAB", "faults"), tmp_path_factory.mktemp("ledger"))
     mine = lab.lab("status", good=False).returncode != 0
     if mine:
+        lab.lab("down")  # what a run that was killed has left
         lab.lab("up")
     try:
         lab.lab("heal")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import ipaddress
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab import lifecycle, mirror, needs
 from lab.errors import LabError
-from lab.places import REPOSITORY
+from lab.places import REPOSITORY, container
 from tests.cases_runner import ROOT
 
 
@@ -25,7 +27,7 @@ class Engine:
 
     def running(self, label: str) -> dict[str, str]:
         assert label == "fabric-lab"
-        return {"fabric-night-node1": "Up", "fabric-night-mirror": "Up"}
+        return {container(machine, "night"): "Up" for machine in ("node1", "mirror")}
 
     def __call__(self, *argv: str, check: bool = True) -> str:
         return f"{self.served} " if argv[-1].endswith("mirror") else ""
@@ -68,15 +70,19 @@ def test_two_labs_do_not_take_one_subnet(tmp_path: Path, monkeypatch: pytest.Mon
     held: list[str] = []
 
     def seen(name: str) -> lifecycle.network.Plan:
-        with (tmp_path / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                held.append(name)
+        lock = os.open(tmp_path / "run", os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held.append(name)
+        finally:
+            os.close(lock)
         if name == "make_bridge":
             raise LabError("far enough", "")
         return lifecycle.network.Plan(ipaddress.IPv4Network("10.89.80.0/24"))
 
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(lifecycle, "ROUTES", tmp_path / "run")
     monkeypatch.setattr(lifecycle, "CACHE", tmp_path)
     monkeypatch.setattr(lifecycle, "STATE", tmp_path / "state")
     monkeypatch.setattr(lifecycle, "KEY", tmp_path / "state" / "key")
@@ -89,3 +95,15 @@ def test_two_labs_do_not_take_one_subnet(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(LabError, match="far enough"):
         lifecycle.up(1, "stock", lambda line: None)
     assert held == ["remove_bridge", "free_plan", "make_bridge"]
+
+
+def test_two_checkouts_keep_labs_of_one_name_apart(tmp_path: Path) -> None:
+    """The engine is one for the host: a lab that another checkout left is not ours to use."""
+    ask = "from lab import machines as m, network; print(m.MIRROR, m.LABEL, network.BRIDGE)"
+    told = []
+    for cache in ("one", "two"):
+        env = os.environ | {"FABRIC_LAB_CACHE": str(tmp_path / cache), "FABRIC_LAB": "night"}
+        argv = [sys.executable, "-c", ask]
+        told.append(subprocess.check_output(argv, env=env, cwd=ROOT, text=True).split())
+    assert all(a != b for a, b in zip(*told, strict=True))
+    assert told[0][0].startswith("fabric-night-")
