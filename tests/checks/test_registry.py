@@ -110,6 +110,7 @@ HOWS = ("missing", "empty", "garbage", "absent", "denied", "timeout", "cut", "fa
 WARNS_IF_NOT_RECORDED = {"cuda.init", "fabric.log"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("item", CHECKS, ids=lambda item: item.id)
 def test_without_its_probe_a_check_is_unknown_and_the_gate_closed(
@@ -148,6 +149,7 @@ EXPLAINS = {"virt", "apt_preferences"}
 INSTEAD = {"timedatectl": "chrony_tracking"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("probe", [probe.id for probe in PROBES])
 def test_no_single_spoilt_probe_leaves_every_gate_open(
@@ -163,6 +165,7 @@ def test_no_single_spoilt_probe_leaves_every_gate_open(
     assert not all(decision.open for decision in decided(whole, spoilt).values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rc", [1, 9, 15, 255, -9])
 def test_an_exit_status_that_contradicts_ok_is_not_ok(whole: Snapshot, rc: int) -> None:
     for name, old in whole.probes.items():
@@ -224,6 +227,7 @@ def _of_base(probe: str) -> bool:
     return phases == {Phase.BASE}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("probe", sorted(read_snapshot(HEALTHY).probes))
 def test_a_cut_output_is_noticed_or_lost_nothing(probe: str, tmp_path: Path) -> None:
     """Cut at many places: a gate is closed, or every fact is the same as of the whole text."""
