@@ -91,8 +91,9 @@ test-nodes: test-lab molecule ## everything that drives simulated nodes
 test-lab: $(DEV) ## simulated nodes driven, broken, killed and healed; prints seconds per test
 	@tools/bootstrap lab
 	@$(PY) -m lab.host save .cache/host-before.json
-	$(PY) -m pytest tests/lab -m lab -n $(LABS) --dist loadfile --durations=0 --durations-min=5
-	@$(PY) -m lab.host compare .cache/host-before.json
+	@said=0; \
+	$(PY) -m pytest tests/lab -m lab -n $(LABS) --dist loadfile --durations=0 --durations-min=5 || said=$$?; \
+	$(PY) -m lab.host compare .cache/host-before.json && exit $$said
 
 .PHONY: test-wheel
 test-wheel: $(DEV) ## build the wheel, install it elsewhere and use it there

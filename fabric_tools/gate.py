@@ -89,23 +89,25 @@ def decide(
         phase=phase,
         open=code is Exit.OPEN,
         exit_code=code,
+        settles_s=0 if silent else _settle(against),
         reasons=tuple(reasons),
         verdicts=judged,
     )
 
 
+def _settle(against: Sequence[Verdict]) -> int:
+    """Seconds after which all that speaks against a gate may have settled; 0: some will not."""
+    waits = [verdict.settles_s for verdict in against]
+    return max(waits) if all(waits) and waits else 0
+
+
 def settles_s(decisions: Sequence[Decision]) -> int:
     """For how many seconds after a boot a healthy node may close these gates as they are closed.
 
-    0 where they are open, or where a verdict speaks against them that no time will mend.
+    0 where all are open, or where one of them is closed by what no time will mend.
     """
-    found = 0
-    for decision in decisions:
-        against = [v for v in decision.verdicts if v.status not in _PASSING and not v.waived_by]
-        if not decision.open and not (against and all(v.settles_s for v in against)):
-            return 0
-        found = max([found, *(v.settles_s for v in against)])
-    return found
+    waits = [decision.settles_s for decision in decisions if not decision.open]
+    return max(waits) if all(waits) and waits else 0
 
 
 def used_waivers(decision: Decision, waivers: Sequence[Waiver]) -> tuple[Waiver, ...]:
@@ -131,8 +133,10 @@ def _explain(verdict: Verdict, standing: Collection[Fault]) -> Verdict:
     """UNKNOWN instead of FAIL where a fault of the same subject, or of the whole, explains it."""
     if verdict.status is not Status.FAIL:
         return verdict
-    for cause in verdict.because:
-        if any(check == cause and _reaches(of, verdict.subject) for check, of in standing):
+    for named in verdict.because:
+        cause, _, only = named.partition("@")
+        found = {of for check, of in standing if check == cause and only in ("", of)}
+        if any(_reaches(of, verdict.subject) for of in found):
             remedy = f"mend {cause} first; then this is judged anew"
             update = {"status": Status.UNKNOWN, "follows": cause, "remedy": remedy}
             return verdict.model_copy(update=update)

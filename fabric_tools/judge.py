@@ -149,6 +149,7 @@ def _in_time(decision: Decision, snapshot: Snapshot, as_of: datetime) -> Decisio
         update={
             "open": False,
             "exit_code": decision.exit_code or Exit.UNKNOWN,
+            "settles_s": 0,
             "reasons": (*decision.reasons, reason),
         }
     )
@@ -392,7 +393,7 @@ def _verdict(item: Check, finding: Finding, facts: Facts) -> Verdict:
 
 
 def _because(item: Check, finding: Finding) -> tuple[str, ...]:
-    if not set(finding.because) <= set(item.follows):
+    if not {cause.partition("@")[0] for cause in finding.because} <= set(item.follows):
         raise InternalError(f"check {item.id} names a cause that it does not declare")
     return finding.because
 

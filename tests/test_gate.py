@@ -143,14 +143,15 @@ EFFECT = Expectation("a.check", ("GPU 0", "GPU 1"))
 
 
 def explained(
-    cause: str = "node", *, waivers: tuple[Waiver, ...] = (), subject: str = "GPU 0"
-) -> Decision:
+    cause: str = "node", *, waivers: tuple[Waiver, ...] = (), subject: str = "GPU 0",
+    because: str = "a.cause",
+) -> Decision:  # fmt: skip
     """Both failed; ``a.check`` of one GPU says that ``a.cause`` may be why."""
     found = [
         Verdict(check="a.cause", subject=cause, status=Status.FAIL),
         *verdicts(Status.PASS, Status.PASS),
     ]
-    effect = Verdict(check="a.check", subject=subject, status=Status.FAIL, because=("a.cause",))
+    effect = Verdict(check="a.check", subject=subject, status=Status.FAIL, because=(because,))
     found = [v for v in found if (v.check, v.subject) != (effect.check, subject)] + [effect]
     expected = (Expectation("a.cause", (cause,)), EFFECT)
     standing = faults(expected, found, waivers, host="node1", as_of=NOW)
@@ -172,6 +173,15 @@ def test_a_fault_of_one_gpu_explains_nothing_of_another() -> None:
     assert explained("GPU 0").reasons == ("failed: a.cause", "explained by a.cause: a.check")
     assert explained("GPU 1").reasons == ("failed: a.cause, a.check",)
     assert explained("GPU0-GPU1", subject="GPU 0").reasons == ("failed: a.cause, a.check",)
+
+
+def test_a_fault_may_explain_by_one_of_its_subjects_alone() -> None:
+    """Another version of the fabric manager is no reason for CUDA to refuse its library."""
+    why = ("failed: a.cause", "explained by a.cause: a.check")
+    assert explained("userspace", because="a.cause@userspace").reasons == why
+    both = ("failed: a.cause, a.check",)
+    assert explained("fabric manager", because="a.cause@userspace").reasons == both
+    assert explained("GPU 1", because="a.cause@GPU 1").reasons == both  # of another GPU
 
 
 def test_a_waived_fault_explains_nothing() -> None:
@@ -214,3 +224,10 @@ FINE = Verdict(check="a.check", subject="GPU 1", status=Status.PASS)
 def test_only_what_settles_is_waited_for(found: list[Verdict], seconds: int) -> None:
     assert settles_s([run(found)]) == seconds
     assert settles_s([run(verdicts(Status.PASS, Status.PASS)), run(found)]) == seconds
+
+
+def test_what_was_not_said_is_not_waited_for() -> None:
+    """A check that did not speak will not speak later."""
+    decision = run([SETTLING])
+    assert decision.reasons == ("failed: a.check", "a.check gave no verdict for GPU 1")
+    assert settles_s([decision]) == 0

@@ -12,10 +12,12 @@ import pytest
 from fabric_tools.ansible import sides
 from fabric_tools.checks import BY_ID
 from fabric_tools.errors import Exit
+from fabric_tools.gate import settles_s
 from fabric_tools.ledger import Ledger, create_keys
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.phases import Phase
-from tests.cases_runner import PLATFORMS, site_of
+from fabric_tools.transport.files import read_snapshot
+from tests.cases_runner import HEALTHY, PLATFORMS, site_of
 from tests.nodes_that_answer import snapshot_now
 
 
@@ -89,6 +91,26 @@ def test_entry_judges_the_needs_again_now(case: sides.Case, node: Snapshot) -> N
     done = sides.entry(case, without(node, "os_release"))
     assert done.exit_code is Exit.UNKNOWN
     assert done.reasons == ["preflight: could not tell: host.os"]
+
+
+def test_entry_waits_for_a_clock_only_where_the_needs_are_proved(
+    case: sides.Case, node: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would close a minute later, for what it knew at once."""
+    clock = BY_ID["host.time"]
+    monkeypatch.setattr("fabric_tools.judge.for_phase", lambda phase: (clock,))
+    good = read_snapshot(HEALTHY).probes["chrony_tracking"]
+    bad = good.model_copy(update={"stdout": good.stdout.replace("Normal", "Not synchronised")})
+
+    def told(result: ProbeResult) -> Snapshot:
+        return node.model_copy(update={"probes": {**node.probes, "chrony_tracking": result}})
+
+    def wait_s() -> int:
+        return settles_s(sides.decisions(case, "entry", told(bad).model_dump_json()))
+
+    assert told(bad) != told(good) and wait_s() == 0
+    prove(case, told(good), Phase.PREFLIGHT, Phase.BASE)
+    assert wait_s() == 90
 
 
 def test_another_machine_of_that_name_proves_nothing(case: sides.Case, node: Snapshot) -> None:

@@ -8,7 +8,7 @@ from fabric_tools.ansible.settle import PAUSE_S, Clock, settled
 from fabric_tools.errors import Exit
 from fabric_tools.models.report import Decision
 from fabric_tools.models.snapshot import ProbeResult, ProbeStatus
-from fabric_tools.models.verdict import Status, Verdict
+from fabric_tools.models.verdict import Status
 from fabric_tools.phases import Phase
 from fabric_tools.transport.files import read_snapshot
 from tests.cases_runner import HEALTHY, decide
@@ -16,14 +16,10 @@ from tests.cases_runner import HEALTHY, decide
 OPEN = Decision(phase="base", open=True, exit_code=Exit.OPEN)
 
 
-def closed(*settles_s: int) -> Decision:
-    verdicts = [
-        Verdict(check=f"a.check{i}", subject="node", status=Status.FAIL, settles_s=s)
-        for i, s in enumerate(settles_s)
-    ]
+def closed(settles_s: int) -> Decision:
     return Decision(
         phase="base", open=False, exit_code=Exit.CLOSED, reasons=("failed: a.check0",),
-        verdicts=tuple(verdicts),
+        settles_s=settles_s,
     )  # fmt: skip
 
 
@@ -61,9 +57,8 @@ def test_an_open_gate_is_read_once() -> None:
 
 
 def test_a_fault_that_no_time_mends_is_not_waited_for() -> None:
-    for decision in (closed(0), closed(90, 0)):
-        node = Node([decision, OPEN])
-        assert node.settled() == "1" and node.said == []
+    node = Node([closed(0), OPEN])
+    assert node.settled() == "1" and node.said == []
 
 
 def test_what_settles_is_looked_at_again_and_said_once() -> None:
@@ -79,7 +74,7 @@ def test_what_never_settles_ends_in_time_and_is_judged_as_it_is() -> None:
 
 
 def test_a_fault_that_comes_up_meanwhile_ends_the_waiting() -> None:
-    node = Node([closed(90), closed(90, 0), OPEN])
+    node = Node([closed(90), closed(0), OPEN])
     assert node.settled() == "2"
 
 

@@ -110,9 +110,12 @@ def needed(phase: Phase) -> tuple[Phase, ...]:
 
 
 def decisions(case: Case, side: str, text: str) -> tuple[Decision, ...]:
-    """What decides this side of the phase now, without the ledger."""
-    phases = needed(case.phase) if side == "entry" else (case.phase,)
-    return _judged(case, phases, Snapshot.model_validate_json(text)).decisions
+    """What decides this side of the phase now; nothing is written down."""
+    snapshot = Snapshot.model_validate_json(text)
+    if side == "exit":
+        return _judged(case, (case.phase,), snapshot).decisions
+    host = _judged(case, needed(case.phase), snapshot)
+    return (*host.decisions, *_ledger_says(_unproved(case, host, snapshot)))
 
 
 def entry(case: Case, text: str, *, resume: bool = False) -> Outcome:

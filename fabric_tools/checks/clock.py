@@ -56,7 +56,9 @@ def time(
         status = Status.PASS if state.synchronized else Status.FAIL
         word = "the kernel's clock is " + ("" if state.synchronized else "not ") + "synchronised"
         off = ", and no time service is on" if state.ntp is False else ""
-        yield Finding(NODE, status, "synchronised", word + off, (at(state, state.line),))
+        waits = FOLLOWS_S if status is Status.FAIL and not off else 0
+        here = (at(state, state.line),)
+        yield Finding(NODE, status, "synchronised", word + off, here, settles_s=waits)
 
 
 def _chrony(chrony: ClockTracking, site: SiteSpec, expected: str) -> Finding:

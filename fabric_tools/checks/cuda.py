@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fabric_tools.checks.fabric import REGISTERS_S
+from fabric_tools.checks.driver import OTHER_USERSPACE
+from fabric_tools.checks.fabric import KEEPS_IT_DOWN, REGISTERS_S
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
 from fabric_tools.models.facts import CudaInit
 from fabric_tools.models.platform import Target
@@ -25,8 +26,8 @@ _CUDA_REMEDIES = {
 }
 #: What makes CUDA answer so, the deepest cause first.
 _CAUSES = {
-    802: ("pci.nvswitch_count", "driver.stack_match", "fabric.manager"),
-    803: ("driver.stack_match",),
+    802: (*KEEPS_IT_DOWN, "fabric.manager"),
+    803: (OTHER_USERSPACE,),
 }
 _LOST_GPU = ("pci.gpu_count", "gpu.count")
 
@@ -36,7 +37,7 @@ _LOST_GPU = ("pci.gpu_count", "gpu.count")
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="a CUDA program can start and sees every GPU",
     remedy="read dmesg and the fabric manager's journal; drain and reboot",
-    follows=(*_LOST_GPU, *_CAUSES[802]),
+    follows=(*_LOST_GPU, "pci.nvswitch_count", "driver.stack_match", "fabric.manager"),
 )
 def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding]:
     """``cuInit`` and the number of devices it then finds, from the driver's own library.

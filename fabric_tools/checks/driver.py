@@ -35,6 +35,11 @@ _ANSWER_REMEDIES = {
     "insufficient_permissions": "run as root, or fix the modes of /dev/nvidia*",
     "library_not_found": "install the driver's userspace of the same version as the module",
 }
+USERSPACE = "userspace"
+FABRIC_MANAGER = "fabric manager"
+#: One of them is not of the loaded module's version: what that explains, it explains alone.
+OTHER_USERSPACE = f"driver.stack_match@{USERSPACE}"
+OTHER_MANAGER = f"driver.stack_match@{FABRIC_MANAGER}"
 
 
 @check(
@@ -60,7 +65,7 @@ def answers(answer: SmiAnswer) -> Iterator[Finding]:
         "answers" if good else f"{answer.error}: {answer.text}",
         (at(answer, answer.line),),
         remedy=_ANSWER_REMEDIES.get(answer.error or "", ""),
-        because=("driver.stack_match",) if answer.error == "driver_library_mismatch" else (),
+        because=(OTHER_USERSPACE,) if answer.error == "driver_library_mismatch" else (),
     )
 
 
@@ -85,10 +90,6 @@ def modules(loaded: KernelModules, spec: Target | None) -> Iterator[Finding]:
     good = all(name in loaded.lines for name in needed) and not bad
     status = Status.PASS if good else Status.FAIL
     yield Finding(NODE, status, expected, actual, (at(loaded, line),))
-
-
-USERSPACE = "userspace"
-FABRIC_MANAGER = "fabric manager"
 
 
 def _parts(spec: Target) -> tuple[str, ...]:

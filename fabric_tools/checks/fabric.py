@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fabric_tools.checks.driver import OTHER_MANAGER
 from fabric_tools.checks.gpu import Judgement, each
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, every_gpu, gpu, unknown
 from fabric_tools.models.dcgm import FabricManagerLog, FmEvent
@@ -17,7 +18,7 @@ from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
 #: What the fabric manager refuses to start with, the deepest cause first.
-_KEEPS_IT_DOWN = ("pci.nvswitch_count", "driver.stack_match")
+KEEPS_IT_DOWN = ("pci.nvswitch_count", OTHER_MANAGER)
 #: Seconds that the GPUs may be "In Progress" after the manager started; a choice of ours.
 REGISTERS_S = 60
 _DEAD = ("failed", "inactive", "deactivating")
@@ -46,13 +47,18 @@ def _running(unit: UnitState) -> bool:
     )
 
 
+def _starting(unit: UnitState) -> bool:
+    """For the first time since somebody asked for it; one that is started again has failed."""
+    return unit.active == "activating" and unit.sub != "auto-restart"
+
+
 def _dead(unit: UnitState) -> bool:
     return unit.load in ("not-found", "masked") or unit.active in _DEAD
 
 
 def _kept_down_by(unit: UnitState) -> tuple[str, ...]:
     """One that nobody started, or that is masked, is down for another reason."""
-    return _KEEPS_IT_DOWN if unit.active == "failed" else ()
+    return KEEPS_IT_DOWN if unit.active == "failed" else ()
 
 
 def _shown(unit: UnitState) -> str:
@@ -70,7 +76,7 @@ def _shown(unit: UnitState) -> str:
     "it, reset all GPUs (`nvidia-smi -r`), `systemctl enable --now nvidia-fabricmanager`, and read "
     "its journal",
     not_applicable=_no_manager,
-    follows=_KEEPS_IT_DOWN,
+    follows=("pci.nvswitch_count", "driver.stack_match"),
 )
 def manager(unit: UnitState) -> Iterator[Finding]:
     """Without it new CUDA programs get error 802, while nvidia-smi lists every GPU as healthy."""
@@ -82,7 +88,8 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     elif _dead(unit):
         yield Finding(NODE, Status.FAIL, expected, actual, evidence, because=_kept_down_by(unit))
     elif not _running(unit):
-        yield Finding(NODE, Status.UNKNOWN, expected, f"{actual}, {unit.sub}", evidence)
+        actual, settles_s = f"{actual}, {unit.sub}", REGISTERS_S if _starting(unit) else 0
+        yield Finding(NODE, Status.UNKNOWN, expected, actual, evidence, settles_s=settles_s)
     elif unit.enabled == "enabled":
         yield Finding(NODE, Status.PASS, expected, actual, evidence)
     else:
@@ -97,7 +104,7 @@ def manager(unit: UnitState) -> Iterator[Finding]:
     remedy="In Progress: see fabric.manager; if it runs, drain and reset all GPUs with it stopped",
     subjects=every_gpu,
     not_applicable=_no_state,
-    follows=(*_KEEPS_IT_DOWN, "fabric.manager"),
+    follows=("pci.nvswitch_count", "driver.stack_match", "fabric.manager"),
 )
 def state(
     inventory: GpuInventory | Missing, unit: UnitState | Missing, spec: Target
@@ -128,12 +135,18 @@ def state(
     causes: tuple[str, ...] = ()
     if service is not None and _dead(service):
         causes = (*_kept_down_by(service), "fabric.manager")
-    wait = {gpu(i) for i, g in enumerate(inventory.gpus) if g.fabric.state == "In Progress"}
-    if service is None or not _running(service):
-        wait = set()
+    wait = {gpu(i) for i, g in enumerate(inventory.gpus) if _settles(g.fabric, service)}
     for finding in each(inventory, spec.gpu, expected, lambda facts: _judge(facts, service)):
         settles_s = REGISTERS_S if finding.subject in wait else 0
         yield replace(finding, because=causes, settles_s=settles_s)
+
+
+def _settles(fabric: GpuFabric, unit: UnitState | None) -> bool:
+    """What a healthy GPU says while the manager starts, and then registers it."""
+    if unit is None or not (_running(unit) or _starting(unit)):
+        return False
+    remembered = (fabric.state, fabric.status) == ("Completed", "Success")
+    return fabric.state == "In Progress" or (_starting(unit) and remembered)
 
 
 def _judge(facts: GpuFacts, unit: UnitState | None) -> Judgement:

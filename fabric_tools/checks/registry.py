@@ -50,8 +50,9 @@ class Finding:
     """What a check says of one subject. ``remedy`` replaces the check's own where it is given.
 
     ``because``: checks of which a failure explains this one, the deepest first; each stands in the
-    check's ``follows``. ``settles_s``: a healthy node says the same for up to so many seconds after
-    a boot or a restart, so a gate in a playbook looks again before it closes.
+    check's ``follows``. ``check@subject``: only the failure of that subject does. ``settles_s``: a
+    healthy node says the same for up to so many seconds after a boot or a restart, so a gate in a
+    playbook looks again before it closes.
     """
 
     subject: str

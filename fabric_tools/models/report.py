@@ -16,6 +16,8 @@ class Decision(Model):
 
     ``passive_only``: the phase also has to be measured under load, and that was not done here.
     ``not_measured``: checks that had nothing to judge and are not part of this decision, and why.
+    ``settles_s``: closed only by what a healthy node also says for up to so many seconds after a
+    boot; 0: no time will open it.
     """
 
     phase: str
@@ -23,6 +25,7 @@ class Decision(Model):
     passive_only: bool = False
     not_measured: tuple[str, ...] = ()
     exit_code: int
+    settles_s: int = 0
     reasons: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
 

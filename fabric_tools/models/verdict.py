@@ -31,10 +31,10 @@ class Evidence(Model):
 class Verdict(Model):
     """One check on one subject (``node``, ``GPU 3``, ``GPU2-GPU5``).
 
-    ``because``: the checks of which a failure would explain this one. ``follows``: the one of them
-    that did fail here. The verdict is then UNKNOWN: what it would say without that fault, nobody
-    can know before the fault is mended. ``settles_s``: a healthy node says the same for up to so
-    many seconds after a boot or a restart.
+    ``because``: the checks of which a failure would explain this one (``check@subject``: of that
+    subject). ``follows``: the one of them that did fail here. The verdict is then UNKNOWN: what it
+    would say without that fault, nobody can know before the fault is mended. ``settles_s``: a
+    healthy node says the same for up to so many seconds after a boot or a restart.
     """
 
     check: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -12,7 +13,7 @@ from fabric_tools.models.snapshot import ProbeResult, ProbeStatus, Snapshot
 from fabric_tools.models.verdict import Status, Verdict
 from fabric_tools.phases import Phase
 from fabric_tools.transport.files import read_snapshot
-from tests.cases_runner import HEALTHY, report_on
+from tests.cases_runner import AS_OF, HEALTHY, report_on
 
 
 def changed(*without: str, **texts: str) -> Snapshot:
@@ -98,6 +99,42 @@ def test_cuda_is_waited_for_while_the_fabric_registers(active: str, seconds: int
     assert not decision.open and settles_s([decision]) == seconds, decision.reasons
 
 
+def test_a_manager_that_starts_is_waited_for_and_one_that_crashes_is_not() -> None:
+    unit = text("fabricmanager_unit").replace("ActiveState=active", "ActiveState=activating")
+    for sub, seconds in (("start", 60), ("auto-restart", 0)):
+        node = changed(fabricmanager_unit=unit.replace("SubState=running", f"SubState={sub}"))
+        (decision,) = report_on(node, Phase.DRIVER).decisions
+        against = {v.check for v in decision.verdicts if v.status is Status.UNKNOWN}
+        assert against == {"fabric.manager", "fabric.state"}
+        assert not decision.open and settles_s([decision]) == seconds, decision.reasons
+
+
+def test_a_snapshot_of_the_future_is_not_waited_for() -> None:
+    xml = text("nvidia_smi_q_xml").replace("<state>Completed<", "<state>In Progress<")
+    node = changed(nvidia_smi_q_xml=xml)
+    for taken, seconds in ((AS_OF, 60), (AS_OF + timedelta(hours=1), 0)):
+        node = node.model_copy(update={"started_at": taken})
+        (decision,) = report_on(node, Phase.DRIVER).decisions
+        assert settles_s([decision]) == seconds, decision.reasons
+
+
+def test_another_manager_does_not_explain_what_the_library_says() -> None:
+    """Error 803 and "Driver/library version mismatch" are about userspace."""
+    cuda = '{"code": 803, "name": "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "devices": null}'
+    version = text("fabricmanager_version")
+    other = re.sub(r"\d+\.\d+\.\d+", "580.65.06", version)
+    assert other != version
+    node = changed(cuda_init=cuda, fabricmanager_version=other)
+    match = judged(node, "driver.stack_match")
+    assert {s: v.status.value for s, v in match.items()} == {
+        "userspace": "pass", "fabric manager": "fail",
+    }  # fmt: skip
+    assert judged(node, "cuda.init")["node"].status is Status.FAIL
+    new = text("nvidia_smi_version").replace("565.57", "580.65")
+    ahead = judged(changed(cuda_init=cuda, nvidia_smi_version=new), "cuda.init")["node"]
+    assert (ahead.status, ahead.follows) == (Status.UNKNOWN, "driver.stack_match")
+
+
 def test_of_two_texts_the_one_that_nothing_explains_counts() -> None:
     """Saved twice: once the driver has all that the bus has, once it has one less."""
     xml = text("nvidia_smi_q_xml")
@@ -112,3 +149,14 @@ def test_of_two_texts_the_one_that_nothing_explains_counts() -> None:
     reading = Reading(fewer("AB:00.0"), others=(fewer("AB:00.0", "BA:00.0"),))
     count = judged(reading, "gpu.count")["node"]
     assert (count.status, count.follows) == (Status.FAIL, "") and "ba:00.0" in count.actual
+
+
+@pytest.mark.parametrize(("ntp", "seconds"), [("yes", 90), ("no", 0)])
+def test_a_clock_without_chrony_is_waited_for_if_a_service_sets_it(ntp: str, seconds: int) -> None:
+    told = text("timedatectl").replace("NTPSynchronized=yes", "NTPSynchronized=no")
+    node = changed(timedatectl=told.replace("NTP=yes", f"NTP={ntp}"))
+    absent = ProbeResult(status=ProbeStatus.ABSENT, argv=("chronyc",))
+    node = node.model_copy(update={"probes": {**node.probes, "chrony_tracking": absent}})
+    (decision,) = report_on(node, Phase.BASE).decisions
+    (clock,) = [v for v in decision.verdicts if v.check == "host.time"]
+    assert (clock.status, clock.settles_s) == (Status.FAIL, seconds)
