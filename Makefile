@@ -41,7 +41,7 @@ demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a no
 	@tools/demo-recorded
 
 # Every suite, the quick ones first.
-SUITES := lint types contract docs-check test-unit test-doubles test-cli test-ssh test-wheel test-big \
+SUITES := lint types contract docs-check test-unit test-doubles test-processes test-wheel test-big \
 	test-lab molecule test-pythons
 
 .PHONY: test
@@ -65,6 +65,11 @@ test-cli: $(DEV) ## the commands as an operator starts them
 test-ssh: $(DEV) ## the tests that reach a node, over a real sshd
 	@tools/bootstrap ssh
 	$(PY) -m pytest tests/transport -m ssh
+
+.PHONY: test-processes
+test-processes: $(DEV) ## test-cli and test-ssh side by side
+	@tools/bootstrap ssh
+	$(PY) -m pytest tests -m 'cli or ssh' -n $(WORKERS) --dist loadgroup
 
 .PHONY: lab-up
 lab-up: $(RUNTIME) ## one simulated node (NODES=2, KIND=dgx-os); says what it installs

@@ -340,6 +340,7 @@ def test_kill_9_in_the_middle_of_an_append(four: Site) -> None:
 
 _WRITER = """
 import sys
+import time
 from pathlib import Path
 from fabric_tools.ledger import load_private_key
 from tests.ledger_help import Site, live
@@ -350,14 +351,18 @@ site = Site(folder, load_private_key(folder / "site.key"), live())
 entry = site.entry(Phase(sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.readline()
-for _ in range(200):
+for number in range(200):
     site.ledger.append(entry, site.key)
+    # One that is never made to wait may write all of its own before the other has the lock once.
+    while number == 50 and not any(e.phase == sys.argv[3] for e in site.ledger.entries()):
+        time.sleep(0.01)
 """
 
 
 @pytest.mark.cli
 def test_two_processes_append_200_each(site: Site) -> None:
-    both = [start(_WRITER, str(site.folder), phase) for phase in ("base", "driver")]
+    turns = (("base", "driver"), ("driver", "base"))
+    both = [start(_WRITER, str(site.folder), phase, other) for phase, other in turns]
     for writer in both:
         assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
     for writer in both:

@@ -25,9 +25,12 @@ TEN_MB = 10 * 1000 * 1000
 #: Below the limit above which most parsers refuse at once.
 FOUR_MB = 3_900_000
 SECONDS = 2.0
-#: Of junk a quarter first: where even growth with the square of its length would leave the whole
-#: within the time, the whole is not read. All of it would take twice as long.
+#: Of junk first a sixteenth, then a quarter: where growth with the square of its length (or what
+#: was seen between the two, and half as much again) would leave the whole within the time, the
+#: whole is not read. All of it would take three times as long.
+SIXTEENTH_S = SECONDS / 16**2
 QUARTER_S = SECONDS / 4**2
+MARGIN = 1.5
 MEGABYTES = 200
 UNITS = (
     " ", "\t", "a", "[", "1", ": ", "\n", "(", "{", '"', "0 ", "GPU0 ", "<gpu>", "|", "-", "=",
@@ -114,7 +117,11 @@ def measure(target: str) -> dict[str, object]:
     for name, text in texts(target):
         read(name, text)
     for name, begins, unit in junk(target):
-        if read(f"a quarter of {name}", begins + _fill(unit, FOUR_MB // 4)) > QUARTER_S:
+        small = read(f"a sixteenth of {name}", begins + _fill(unit, FOUR_MB // 16))
+        if small < SIXTEENTH_S:
+            continue
+        quarter = read(f"a quarter of {name}", begins + _fill(unit, FOUR_MB // 4))
+        if quarter > QUARTER_S and quarter * (quarter / small) * MARGIN > SECONDS:
             read(name, begins + _fill(unit, FOUR_MB))
     return {
         "seconds": round(slowest, 2), "slowest": at,

@@ -17,6 +17,13 @@ exec /bin/sh "$@"
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker runs them all: there is one server, and its accounts are the machine's."""
+    for item in items:
+        if item.get_closest_marker("ssh"):
+            item.add_marker(pytest.mark.xdist_group("ssh"))
+
+
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd_module.Sshd]:
     """One server for the session."""
@@ -26,8 +33,10 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd_module.Sshd]
     if why:
         pytest.skip(why)
     root = tmp_path_factory.mktemp("sshd")
-    root.parent.chmod(0o755)
-    root.parent.parent.chmod(0o755)
+    for folder in root.parents:  # pytest's own, which the accounts of the tests must pass
+        if folder.stat().st_mode & 0o005 == 0o005:
+            break
+        folder.chmod(0o755)
     junk = root / "junk-shell"
     junk.write_text(JUNK_SHELL)
     junk.chmod(0o755)
