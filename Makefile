@@ -95,6 +95,7 @@ test-nodes: test-lab molecule ## everything that drives simulated nodes
 .PHONY: test-lab
 test-lab: $(DEV) ## simulated nodes driven, broken, killed and healed; prints seconds per test
 	@tools/bootstrap lab
+	@$(PY) -m lab down --names 'test-*'
 	@$(PY) -m lab.host save .cache/host-before.json
 	@said=0; \
 	$(PY) -m pytest tests/lab -m lab -n $(LABS) --dist loadfile --durations=0 --durations-min=5 || said=$$?; \

@@ -294,14 +294,23 @@ def _rank(verdict: Verdict) -> tuple[int, bool, bool]:
     return _WORST.index(verdict.status), bool(verdict.because), bool(verdict.settles_s)
 
 
+def _worse(one: Verdict, other: Verdict) -> Verdict:
+    """The one that counts. Two alike are explained, or waited for, only by what holds for both."""
+    worst = min(one, other, key=_rank)
+    if one.status is not other.status:
+        return worst
+    because = tuple(cause for cause in one.because if cause in other.because)
+    settles_s = min(one.settles_s, other.settles_s)
+    return worst.model_copy(update={"because": because, "settles_s": settles_s})
+
+
 def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
     """Verdicts of one check, over all texts that were saved and all sources of a fact."""
     worst: dict[str, Verdict] = {}
     for facts in case.facts:
         for verdict in _run_on(item, facts, case, cases):
             known = worst.get(verdict.subject)
-            if known is None or _rank(verdict) < _rank(known):
-                worst[verdict.subject] = verdict
+            worst[verdict.subject] = _worse(known, verdict) if known else verdict
         if item.kind is Kind.GROUP:
             return list(worst.values())
     for facts in case.second:
@@ -310,8 +319,8 @@ def _run(item: Check, case: _Case, cases: Sequence[_Case]) -> list[Verdict]:
         for verdict in _run_on(item, facts, case, cases):
             # A second source may well say less than the first; what it says to be broken counts.
             known = worst.get(verdict.subject)
-            if verdict.status is Status.FAIL and known and _rank(verdict) < _rank(known):
-                worst[verdict.subject] = verdict
+            if verdict.status is Status.FAIL and known:
+                worst[verdict.subject] = _worse(known, verdict)
     return list(worst.values())
 
 

@@ -19,7 +19,8 @@ def main(argv: list[str]) -> int:
     up = commands.add_parser("up", help="make the nodes")
     up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
     up.add_argument("--kind", choices=("stock", "dgx-os"), default="stock")
-    commands.add_parser("down", help="remove everything; the host is as before")
+    down = commands.add_parser("down", help="remove everything; the host is as before")
+    down.add_argument("--names", help="labs of this checkout by their names: '*', 'test-*'")
     commands.add_parser("clean", help="remove images and packages too, which all labs share")
     commands.add_parser("status", help="what runs, and how to reach it")
     commands.add_parser("needs", help="what it needs of this host, and what is missing")
@@ -57,7 +58,10 @@ def _run(given: argparse.Namespace) -> int:
     if given.command == "up":
         lifecycle.up(given.nodes, given.kind, progress)
     elif given.command == "down":
-        lifecycle.down(progress)
+        if given.names is not None:
+            lifecycle.down_named(given.names, progress)
+        else:
+            lifecycle.down(progress)
     elif given.command == "clean":
         lifecycle.clean(progress)
     elif given.command == "status":

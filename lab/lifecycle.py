@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,7 +19,17 @@ from lab.engine import find_engine
 from lab.errors import LabError
 from lab.image import build_image
 from lab.machines import LABEL, Node
-from lab.places import CACHE, INVENTORY, KEY, KNOWN_HOSTS, REPOSITORY, SSH_CONFIG, STATE
+from lab.places import (
+    CACHE,
+    INVENTORY,
+    KEY,
+    KNOWN_HOSTS,
+    REPOSITORY,
+    ROOT,
+    SSH_CONFIG,
+    STATE,
+    lab_of,
+)
 from lab.run import run
 from lab.standins import hardware
 
@@ -82,14 +94,31 @@ def down(progress: Progress) -> None:
     shutil.rmtree(STATE, ignore_errors=True)
 
 
+def down_named(pattern: str, progress: Progress) -> None:
+    """The same for all labs of this checkout with such a name, what a killed run has left too."""
+    names = {place.name.removeprefix("state-") for place in CACHE.glob("state-*")}
+    names |= {lab_of(name) for name in find_engine().running("fabric-lab")} - {""}
+    for name in fnmatch.filter(sorted(names), pattern):
+        progress(f"down: {name}")
+        run(["env", f"FABRIC_LAB={name}", sys.executable, "-m", "lab", "down"], cwd=ROOT)
+
+
 def clean(progress: Progress) -> None:
     """Remove the images, packages and keys that every lab of this host shares.
 
-    Raises ``LabError`` while any lab is up.
+    Raises ``LabError`` while any lab is up, of another checkout too.
     """
+    found = sorted(find_engine().running("fabric-lab"))
+    others = [name for name in found if not lab_of(name)]
+    if others:
+        raise LabError(
+            f"a lab of another checkout is up: {', '.join(others)}",
+            "`python -m lab down --names '*'` there; where that is gone, the engine's `rm -f` and "
+            "`ip link del` of the bridge fab.... that is left",
+        )
+    if found:
+        raise LabError(f"a lab is up: {', '.join(found)}", "`python -m lab down --names '*'` first")
     engine = find_engine()
-    if engine.running("fabric-lab"):
-        raise LabError("a lab is up", "`python -m lab down` first, with its FABRIC_LAB")
     tags = engine("images", "--format", "{{.Repository}}:{{.Tag}}").split()
     for tag in tags:
         if "/fabric-lab-" in tag:

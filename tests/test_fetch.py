@@ -11,20 +11,40 @@ import jinja2
 import pytest
 import yaml
 
+from fabric_tools.ansible.filters import filters
 from tests.cases_runner import ROOT
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("apt-get") and shutil.which("dpkg-deb")), reason="needs apt"
 )
 
-OLD = {"nv-580": "Depends: nv-lib-580", "nv-lib-580": "Provides: nv-lib"}
-NEW = {"nv-595": "Depends: nv-lib-595", "nv-lib-595": "Conflicts: nv-lib-580"}
+#: Version and fields of each package. Parts of 580 and 595 have other names and conflict.
+Packages = dict[str, tuple[str, str]]
+V580: Packages = {
+    "nv-580": ("1:580.1.1-1", "Depends: nv-lib-580"),
+    "nv-lib-580": ("1:580.1.1-1", "Provides: nv-lib"),
+}
+V595: Packages = {
+    "nv-595": ("1:595.1.1-1", "Depends: nv-lib-595"),
+    "nv-lib-595": ("1:595.1.1-1", "Conflicts: nv-lib-580"),
+}
+#: From branch 590 on a part may keep its name.
+V600: Packages = {
+    "nv": ("1:600.1.1-1", "Depends: nv-lib (= 1:600.1.1-1)"),
+    "nv-lib": ("1:600.1.1-1", "Section: misc"),
+    "nv-more": ("1:600.1.1-1", "Depends: nv-lib (= 1:600.1.1-1)"),
+}
+V620: Packages = {
+    "nv": ("1:620.1.1-1", "Depends: nv-lib (= 1:620.1.1-1)"),
+    "nv-lib": ("1:620.1.1-1", "Section: misc"),
+}
+PIN: Packages = {"nv-pin": ("100", "Section: misc")}
 
 
-def asked_for(exact: list[str], foreign: list[str]) -> list[str]:
+def asked_for(exact: list[str], foreign: list[str], madison: str, driver: str) -> list[str]:
     """What the role calls, as its files say."""
     (block, *_) = yaml.safe_load((ROOT / "roles/nvidia_driver/tasks/install_apt.yml").read_text())
-    fetch = block["block"][0]["ansible.builtin.command"]
+    asks, fetch, _ = block["block"]
     options = yaml.safe_load((ROOT / "roles/nvidia_driver/vars/main.yml").read_text())
     names = {
         "__nvidia_driver_fetch": [
@@ -33,23 +53,31 @@ def asked_for(exact: list[str], foreign: list[str]) -> list[str]:
         ],
         "__nvidia_driver_exact": exact,
         "__nvidia_driver_foreign": foreign,
+        "__nvidia_driver_set": {"driver_version": driver},
+        asks["register"]: {"stdout": madison},
     }
     environment = jinja2.Environment(autoescape=True)
-    environment.filters["regex_replace"] = lambda text, _, end: text + end
-    expression = fetch["argv"].removeprefix("{{").removesuffix("}}")
-    found = environment.compile_expression(expression)(**names)
-    assert isinstance(found, list)
-    return found
+    environment.filters |= filters()
+
+    def found(text: str) -> list[str]:
+        expression = text.strip().removeprefix("{{").removesuffix("}}")
+        value = environment.compile_expression(expression)(**names)
+        assert isinstance(value, list)
+        return value
+
+    for name, text in fetch["vars"].items():
+        names[name] = found(text)
+    return found(fetch["ansible.builtin.command"]["argv"])
 
 
-def control(name: str, more: str) -> str:
+def control(name: str, version: str, more: str) -> str:
     return (
-        f"Package: {name}\nVersion: 1:{name[-3:]}.1-1\nArchitecture: all\n"
+        f"Package: {name}\nVersion: {version}\nArchitecture: all\n"
         f"Maintainer: a <a@example.org>\n{more}\nDescription: x\n"
     )
 
 
-def site(folder: Path, *, without: str = "") -> list[str]:
+def site(folder: Path, old: Packages, new: Packages, *, without: str = "") -> list[str]:
     """A node that runs the old branch, held, and a mirror of the new one alone; apt's options."""
     root, mirror = folder / "root", folder / "mirror"
     for name in (
@@ -60,24 +88,23 @@ def site(folder: Path, *, without: str = "") -> list[str]:
         (root / name).mkdir(parents=True)
     mirror.mkdir()
     listed = ""
-    for name, more in NEW.items():
+    for name, (version, more) in new.items():
         built = folder / name / "DEBIAN"
         built.mkdir(parents=True)
-        (built / "control").write_text(control(name, more))
+        (built / "control").write_text(control(name, version, more))
         deb = mirror / f"{name}.deb"
         subprocess.run(["dpkg-deb", "-b", built.parent, deb], check=True, capture_output=True)
         told = f"Filename: ./{deb.name}\nSize: {deb.stat().st_size}\n"
         told += f"SHA256: {hashlib.sha256(deb.read_bytes()).hexdigest()}\n"
-        listed += control(name, more).replace("Description", f"{told}Description") + "\n"
+        listed += control(name, version, more).replace("Description", f"{told}Description") + "\n"
         if name == without:
             deb.unlink()
     (mirror / "Packages").write_text(listed)
     (root / "etc/apt/sources.list").write_text(f"deb [trusted=yes] copy:{mirror} ./\n")
-    here = {**OLD, "nv-pin-100": "Section: misc"}
     (root / "var/lib/dpkg/status").write_text(
         "\n".join(
-            control(name, more).replace("\n", "\nStatus: hold ok installed\n", 1)
-            for name, more in here.items()
+            control(name, version, more).replace("\n", "\nStatus: hold ok installed\n", 1)
+            for name, (version, more) in {**old, **PIN}.items()
         )
     )
     return [
@@ -86,22 +113,34 @@ def site(folder: Path, *, without: str = "") -> list[str]:
     ]  # fmt: skip
 
 
-def fetched(folder: Path, *, without: str = "") -> tuple[int, set[str]]:
-    options = site(folder, without=without)
+def fetched(
+    folder: Path, old: Packages, new: Packages, *, without: str = ""
+) -> tuple[int, set[str]]:
+    """Exit status and names of what lies in apt's cache: the first of ``new`` is wanted."""
+    options = site(folder, old, new, without=without)
     subprocess.run(["apt-get", *options, "update"], check=True, capture_output=True)
-    first, *rest = asked_for(["nv-595=1:595.1-1", "nv-pin-100=1:100.1-1"], sorted(OLD))
+    wanted, (version, _) = next(iter(new.items()))
+    foreign = sorted(old.keys() - {wanted})
+    asked = ["apt-cache", *options, "madison", *foreign]
+    madison = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    exact = [f"{wanted}={version}", "nv-pin=100"]
+    first, *rest = asked_for(exact, foreign, madison, version[2:9])
     done = subprocess.run([first, *options, *rest], check=False, capture_output=True, text=True)
     cache = (folder / "root/var/cache/apt/archives").glob("*.deb")
     return done.returncode, {path.name.partition("_")[0] for path in cache}
 
 
+@pytest.mark.parametrize(("old", "new"), [(V580, V595), (V595, V620), (V600, V620), (V620, V580)])
 def test_what_a_branch_depends_on_is_fetched_and_what_is_here_is_not_asked_for(
-    tmp_path: Path,
+    tmp_path: Path, old: Packages, new: Packages
 ) -> None:
     """The pinning package is here and no longer on offer: an install needs nothing of it."""
-    assert fetched(tmp_path) == (0, set(NEW))
+    assert fetched(tmp_path, old, new) == (0, set(new))
 
 
-def test_a_file_that_the_mirror_lists_and_lacks_stops_it(tmp_path: Path) -> None:
-    for name in NEW:
-        assert fetched(tmp_path / name, without=name)[0] != 0
+@pytest.mark.parametrize(("old", "new"), [(V580, V595), (V600, V620)])
+def test_a_file_that_the_mirror_lists_and_lacks_stops_it(
+    tmp_path: Path, old: Packages, new: Packages
+) -> None:
+    for name in new:
+        assert fetched(tmp_path / name, old, new, without=name)[0] != 0

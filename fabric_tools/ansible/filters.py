@@ -54,6 +54,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "fabric_vendor_names": versions.vendor_names,
     "fabric_held_names": versions.held_names,
     "fabric_other_branches": versions.other_branches,
+    "fabric_instead": versions.instead,
     "fabric_moving": versions.moving,
     "fabric_dgx_objections": versions.dgx_objections,
     "fabric_dnf_locks": versions.dnf_locks,

@@ -8,7 +8,7 @@ Formats: `apt-cache madison` (name | version | repository), `dpkg-query -W -f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -186,6 +186,21 @@ def other_branches(
         other = match is not None and match[1] != branch
         if name not in keep and (other or name.startswith("nvidia-driver-pinning-")):
             found.append(name)
+    return found
+
+
+def instead(
+    names: Iterable[str], offered: Mapping[str, Sequence[str]], driver_version: str
+) -> list[str]:
+    """Words for apt-get: packages of another branch are gone (``NAME-``) once the wanted is here.
+
+    From branch 590 on names carry no branch: one that is also on offer in the wanted version of the
+    driver takes that (``NAME=VERSION``), for others may depend on it.
+    """
+    found = []
+    for name in names:
+        fits = [v for v in offered.get(name, ()) if upstream(v) == driver_version]
+        found.append(f"{name}={fits[0]}" if fits else f"{name}-")
     return found
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fabric_tools.checks.driver import OTHER_USERSPACE
-from fabric_tools.checks.fabric import KEEPS_IT_DOWN, REGISTERS_S
+from fabric_tools.checks.fabric import REGISTERS_S
+from fabric_tools.checks.gpu import LOST_GPU, because_lost
 from fabric_tools.checks.registry import NODE, Check, Finding, at, check, unknown
-from fabric_tools.models.facts import CudaInit
+from fabric_tools.models.facts import CudaInit, GpuRosters, PciDevices
 from fabric_tools.models.platform import Target
 from fabric_tools.models.verdict import Status
 from fabric_tools.parsers.reader import Missing
@@ -24,12 +25,8 @@ _CUDA_REMEDIES = {
     100: "no device: see driver.answers and the kernel log",
     999: "read dmesg for Xid; drain, reset the GPUs or reboot",
 }
-#: What makes CUDA answer so, the deepest cause first.
-_CAUSES = {
-    802: (*KEEPS_IT_DOWN, "fabric.manager"),
-    803: (OTHER_USERSPACE,),
-}
-_LOST_GPU = ("pci.gpu_count", "gpu.count")
+#: What makes CUDA answer so. A manager that something keeps down is itself explained by that.
+_CAUSES = {802: ("fabric.manager",), 803: (OTHER_USERSPACE,)}
 
 
 @check(
@@ -37,9 +34,14 @@ _LOST_GPU = ("pci.gpu_count", "gpu.count")
     phases=(Phase.DRIVER, Phase.NVLINK),
     title="a CUDA program can start and sees every GPU",
     remedy="read dmesg and the fabric manager's journal; drain and reboot",
-    follows=(*_LOST_GPU, "pci.nvswitch_count", "driver.stack_match", "fabric.manager"),
+    follows=(*LOST_GPU, "driver.stack_match", "fabric.manager"),
 )
-def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding]:
+def cuda_init(
+    cuda: CudaInit | Missing,
+    rosters: GpuRosters | Missing,
+    pci: PciDevices | Missing,
+    spec: Target | None,
+) -> Iterator[Finding]:
     """``cuInit`` and the number of devices it then finds, from the driver's own library.
 
     nvidia-smi lists every GPU as healthy while the fabric is not ready and each CUDA program ends
@@ -77,7 +79,8 @@ def cuda_init(cuda: CudaInit | Missing, spec: Target | None) -> Iterator[Finding
     if spec is None or cuda.devices == spec.gpu.number:
         yield Finding(NODE, Status.PASS, expected, actual, here)
     else:
-        yield Finding(NODE, Status.FAIL, expected, actual, here, because=_LOST_GPU)
+        because = because_lost(cuda.devices or 0, rosters, pci)
+        yield Finding(NODE, Status.FAIL, expected, actual, here, because=because)
 
 
 CHECKS: tuple[Check, ...] = (cuda_init,)

@@ -18,7 +18,7 @@ from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
 #: What the fabric manager refuses to start with, the deepest cause first.
-KEEPS_IT_DOWN = ("pci.nvswitch_count", OTHER_MANAGER)
+_KEEPS_IT_DOWN = ("pci.nvswitch_count", OTHER_MANAGER)
 #: Seconds that the GPUs may be "In Progress" after the manager started; a choice of ours.
 REGISTERS_S = 60
 _DEAD = ("failed", "inactive", "deactivating")
@@ -49,7 +49,7 @@ def _running(unit: UnitState) -> bool:
 
 def _starting(unit: UnitState) -> bool:
     """For the first time since somebody asked for it; one that is started again has failed."""
-    return unit.active == "activating" and unit.sub != "auto-restart"
+    return unit.active == "activating" and not (unit.sub or "").startswith("auto-restart")
 
 
 def _dead(unit: UnitState) -> bool:
@@ -58,7 +58,7 @@ def _dead(unit: UnitState) -> bool:
 
 def _kept_down_by(unit: UnitState) -> tuple[str, ...]:
     """One that nobody started, or that is masked, is down for another reason."""
-    return KEEPS_IT_DOWN if unit.active == "failed" else ()
+    return _KEEPS_IT_DOWN if unit.active == "failed" else ()
 
 
 def _shown(unit: UnitState) -> str:
@@ -146,7 +146,8 @@ def _settles(fabric: GpuFabric, unit: UnitState | None) -> bool:
     if unit is None or not (_running(unit) or _starting(unit)):
         return False
     remembered = (fabric.state, fabric.status) == ("Completed", "Success")
-    return fabric.state == "In Progress" or (_starting(unit) and remembered)
+    registers = fabric.state in ("Not Started", "In Progress")
+    return registers or (_starting(unit) and remembered)
 
 
 def _judge(facts: GpuFacts, unit: UnitState | None) -> Judgement:

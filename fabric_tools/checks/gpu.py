@@ -97,6 +97,22 @@ def count(rosters: GpuRosters, pci: PciDevices | Missing, want: GpuSpec) -> Iter
     yield Finding(NODE, status, expected, actual, evidence, because=because)
 
 
+#: Of which a fault may be why somebody counts fewer GPUs than there should be.
+LOST_GPU = ("pci.gpu_count", "gpu.count")
+
+
+def because_lost(
+    number: int, rosters: GpuRosters | Missing, pci: PciDevices | Missing
+) -> tuple[str, ...]:
+    """What explains that somebody counts ``number`` GPUs: as many as the driver has, or the bus.
+
+    Whoever lacks more of them than those two has lost them by a fault of its own.
+    """
+    driver = not isinstance(rosters, Missing) and len(rosters.best.gpus) == number
+    bus = not isinstance(pci, Missing) and len(gpus_on_bus(pci)) == number
+    return LOST_GPU if driver or bus else ()
+
+
 def _missing_on_bus(
     roster: GpuRoster, pci: PciDevices | Missing
 ) -> tuple[list[PciDevice], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fabric_tools.checks.gpu import LOST_GPU, because_lost
 from fabric_tools.checks.registry import (
     NODE,
     Check,
@@ -15,12 +16,18 @@ from fabric_tools.checks.registry import (
     gpu,
     pair,
 )
-from fabric_tools.models.facts import NvlinkGpu, NvlinkStatus, Topology
+from fabric_tools.models.facts import (
+    GpuRosters,
+    NvlinkGpu,
+    NvlinkStatus,
+    PciDevices,
+    Topology,
+)
 from fabric_tools.models.platform import GpuSpec, NvlinkSpec, Target
 from fabric_tools.models.verdict import Status
+from fabric_tools.parsers.reader import Missing
 from fabric_tools.phases import Phase
 
-_LOST_GPU = ("pci.gpu_count", "gpu.count")
 _LOST = "find the lost GPU first (gpu.count), or record the whole output"
 
 
@@ -38,9 +45,15 @@ def no_links(spec: Target) -> str:
     "NVLink at all between the two, check fabric manager and baseboard, then call the vendor",
     subjects=every_pair,
     not_applicable=no_links,
-    follows=_LOST_GPU,
+    follows=LOST_GPU,
 )
-def full_mesh(topo: Topology, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Finding]:
+def full_mesh(
+    topo: Topology,
+    rosters: GpuRosters | Missing,
+    pci: PciDevices | Missing,
+    want: NvlinkSpec,
+    gpus: GpuSpec,
+) -> Iterator[Finding]:
     """All pairs of ``nvidia-smi topo -m`` against the platform file: NV18 for all 28 on HGX H100.
 
     Some documents ask for NV12 on H100: that is the A100 value (12 links). It would reject every
@@ -62,7 +75,8 @@ def full_mesh(topo: Topology, want: NvlinkSpec, gpus: GpuSpec) -> Iterator[Findi
     elif len(topo.gpus) != count:
         actual = f"{len(topo.gpus)} GPUs; numbers close up over a lost one"
         wanted = f"{count} GPUs"
-        yield Finding(NODE, Status.FAIL, wanted, actual, (at(topo),), _LOST, _LOST_GPU)
+        because = because_lost(len(topo.gpus), rosters, pci)
+        yield Finding(NODE, Status.FAIL, wanted, actual, (at(topo),), _LOST, because)
 
 
 _PCIE = ("PIX", "PXB", "PHB", "NODE", "SYS")

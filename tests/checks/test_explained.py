@@ -101,7 +101,7 @@ def test_cuda_is_waited_for_while_the_fabric_registers(active: str, seconds: int
 
 def test_a_manager_that_starts_is_waited_for_and_one_that_crashes_is_not() -> None:
     unit = text("fabricmanager_unit").replace("ActiveState=active", "ActiveState=activating")
-    for sub, seconds in (("start", 60), ("auto-restart", 0)):
+    for sub, seconds in (("start", 60), ("auto-restart", 0), ("auto-restart-queued", 0)):
         node = changed(fabricmanager_unit=unit.replace("SubState=running", f"SubState={sub}"))
         (decision,) = report_on(node, Phase.DRIVER).decisions
         against = {v.check for v in decision.verdicts if v.status is Status.UNKNOWN}
@@ -149,6 +149,77 @@ def test_of_two_texts_the_one_that_nothing_explains_counts() -> None:
     reading = Reading(fewer("AB:00.0"), others=(fewer("AB:00.0", "BA:00.0"),))
     count = judged(reading, "gpu.count")["node"]
     assert (count.status, count.follows) == (Status.FAIL, "") and "ba:00.0" in count.actual
+
+
+def lost(*addresses: str) -> dict[str, str]:
+    """One GPU gone from the bus and from the driver."""
+    xml, lspci = text("nvidia_smi_q_xml"), text("lspci")
+    xml = xml.replace("<attached_gpus>8", f"<attached_gpus>{8 - len(addresses)}")
+    for address in addresses:
+        gone = rf'<gpu id="00000000:{address.upper()}">.*?</gpu>'
+        xml = re.sub(gone, "", xml, flags=re.DOTALL)
+        here = rf"(?m)^0000:{re.escape(address)} .*\n(?:[ \t].*\n|\n)*"
+        lspci = re.sub(here, "", lspci, flags=re.IGNORECASE)
+    return {"nvidia_smi_q_xml": xml, "lspci": lspci}
+
+
+@pytest.mark.parametrize(("devices", "follows"), [(7, "pci.gpu_count"), (3, "")])
+def test_who_lacks_more_gpus_than_the_driver_has_a_fault_of_its_own(
+    devices: int, follows: str
+) -> None:
+    cuda = f'{{"code": 0, "name": "CUDA_SUCCESS", "devices": {devices}}}'
+    node = changed(**lost("AB:00.0"), cuda_init=cuda, nvidia_smi_topo=matrix(devices))
+    assert judged(node, "pci.gpu_count")["node"].status is Status.FAIL
+    for check in ("cuda.init", "nvlink.full_mesh"):
+        found = judged(node, check)["node"]
+        assert (found.status is Status.FAIL, found.follows) == (not follows, follows)
+
+
+def matrix(gpus: int) -> str:
+    """``nvidia-smi topo -m`` of so many GPUs."""
+    names = [f"GPU{index}" for index in range(gpus)]
+    rows = ["\t".join(["", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"])]
+    for name in names:
+        cells = [" X " if other == name else "NV18" for other in names]
+        rows.append("\t".join([name, *cells, "0-55,112-167", "0", "", "N/A"]))
+    return "\n".join([*rows, "", text("nvidia_smi_topo").partition("\n\n")[2]])
+
+
+@pytest.mark.parametrize("state", ["active", "masked"])
+def test_802_follows_from_a_manager_that_is_down_and_from_nothing_else(state: str) -> None:
+    """A manager that runs has the switches that are there, whatever else is wrong."""
+    cuda = '{"code": 802, "name": "CUDA_ERROR_SYSTEM_NOT_READY", "devices": null}'
+    unit = text("fabricmanager_unit")
+    if state == "masked":
+        unit = unit.replace("LoadState=loaded", "LoadState=masked")
+    lspci = re.sub(r"(?m)^(.*\[10de:22a3\]) \(rev a1\)", r"\1 (rev ff)", text("lspci"), count=1)
+    version = text("fabricmanager_version").replace("565.57.01", "580.65.06")
+    node = changed(
+        cuda_init=cuda, fabricmanager_unit=unit, lspci=lspci, fabricmanager_version=version
+    )
+    assert judged(node, "pci.nvswitch_count")["node"].status is Status.FAIL
+    found = judged(node, "cuda.init")["node"]
+    assert found.follows == ("" if state == "active" else "fabric.manager")
+
+
+def test_of_two_texts_that_differ_in_their_cause_the_order_does_not_matter() -> None:
+    seven = changed(**lost("AB:00.0"))
+    codes = (
+        '{"code": 0, "name": "CUDA_SUCCESS", "devices": 7}',
+        '{"code": 803, "name": "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "devices": null}',
+    )
+    one, other = (
+        seven.model_copy(update={"probes": {**seven.probes, "cuda_init": ok(code)}})
+        for code in codes
+    )
+    assert judged(one, "cuda.init")["node"].follows == "pci.gpu_count"
+    assert judged(other, "cuda.init")["node"].status is Status.FAIL
+    for reading in (Reading(one, others=(other,)), Reading(other, others=(one,))):
+        assert judged(reading, "cuda.init")["node"].status is Status.FAIL
+
+
+def ok(stdout: str) -> ProbeResult:
+    return ProbeResult(status=ProbeStatus.OK, stdout=stdout)
 
 
 @pytest.mark.parametrize(("ntp", "seconds"), [("yes", 90), ("no", 0)])

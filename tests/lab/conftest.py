@@ -37,7 +37,7 @@ class Labs:
 
     def __call__(self, name: str, nodes: int = 1, kind: str = "stock") -> Rig:
         if name not in self._found:
-            self._found[name] = Rig(name, self._folder(name))
+            self._found[name] = Rig(f"test-{name}", self._folder(name))
             self._found[name].up(nodes, kind)
         return self._found[name]
 

@@ -90,7 +90,7 @@ def all_open(host: HostReport) -> bool:
 
 @pytest.fixture(scope="session")
 def proved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(os.environ.get("FABRIC_LAB", "faults"), tmp_path_factory.mktemp("ledger"))
+    lab = Lab(os.environ.get("FABRIC_LAB", "test-faults"), tmp_path_factory.mktemp("ledger"))
     mine = lab.lab("status", good=False).returncode != 0
     if mine:
         lab.lab("down")  # what a run that was killed has left

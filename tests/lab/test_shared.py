@@ -97,6 +97,26 @@ def test_two_labs_do_not_take_one_subnet(tmp_path: Path, monkeypatch: pytest.Mon
     assert held == ["remove_bridge", "free_plan", "make_bridge"]
 
 
+def test_labs_are_taken_down_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that has nothing but its state, or its containers."""
+    mine = {container("node1", "test-a"): "Up", container("mirror", "demo"): "Up"}
+    monkeypatch.setattr(lifecycle, "CACHE", tmp_path)
+    monkeypatch.setattr(lifecycle, "find_engine", lambda: Engine(tmp_path))
+    monkeypatch.setattr(Engine, "running", lambda self, label: {**mine, "fabric-x-0000-net1": "Up"})
+    (tmp_path / "state-test-b").mkdir()
+    down: list[str] = []
+    monkeypatch.setattr(lifecycle, "run", lambda argv, cwd: down.append(argv[1]))
+    lifecycle.down_named("test-*", lambda line: None)
+    assert down == ["FABRIC_LAB=test-a", "FABRIC_LAB=test-b"]
+    with pytest.raises(LabError, match="another checkout is up: fabric-x-0000-net1"):
+        lifecycle.clean(lambda line: None)
+    monkeypatch.setattr(Engine, "running", lambda self, label: mine)
+    with pytest.raises(LabError, match="a lab is up: fabric-demo-.*-mirror, fabric-test-a"):
+        lifecycle.clean(lambda line: None)
+
+
 def test_two_checkouts_keep_labs_of_one_name_apart(tmp_path: Path) -> None:
     """The engine is one for the host: a lab that another checkout left is not ours to use."""
     ask = "from lab import machines as m, network; print(m.MIRROR, m.LABEL, network.BRIDGE)"

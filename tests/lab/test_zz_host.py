@@ -25,7 +25,7 @@ def test_the_host_is_as_it_was(labs: Labs, host_before: dict[str, str]) -> None:
     labs.down()
     changed = host.differences(host_before, host.fingerprint())
     assert [line for line in changed if not _OTHERS.search(line)] == []
-    assert not (CACHE / "state-host").exists()
+    assert not (CACHE / "state-test-host").exists()
 
 
 def test_a_fingerprint_notices() -> None:

@@ -25,11 +25,10 @@ TEN_MB = 10 * 1000 * 1000
 #: Below the limit above which most parsers refuse at once.
 FOUR_MB = 3_900_000
 SECONDS = 2.0
-#: Of junk first a sixteenth, then a quarter: where growth with the square of its length (or what
-#: was seen between the two, and half as much again) would leave the whole within the time, the
-#: whole is not read. All of it would take three times as long.
-SIXTEENTH_S = SECONDS / 16**2
-QUARTER_S = SECONDS / 4**2
+#: Of junk first a sixteenth: where even growth with the cube of its length would leave the whole
+#: within the time, no more is read. Then a quarter: where growth as it was seen between the two,
+#: and half as much again, would. All of it would take three times as long.
+SIXTEENTH_S = SECONDS / 16**3
 MARGIN = 1.5
 MEGABYTES = 200
 UNITS = (
@@ -117,11 +116,12 @@ def measure(target: str) -> dict[str, object]:
     for name, text in texts(target):
         read(name, text)
     for name, begins, unit in junk(target):
-        small = read(f"a sixteenth of {name}", begins + _fill(unit, FOUR_MB // 16))
+        alone = read(f"what {name} begins with", begins) if begins else 0.0
+        small = read(f"a sixteenth of {name}", begins + _fill(unit, FOUR_MB // 16)) - alone
         if small < SIXTEENTH_S:
             continue
-        quarter = read(f"a quarter of {name}", begins + _fill(unit, FOUR_MB // 4))
-        if quarter > QUARTER_S and quarter * (quarter / small) * MARGIN > SECONDS:
+        quarter = read(f"a quarter of {name}", begins + _fill(unit, FOUR_MB // 4)) - alone
+        if quarter * (quarter / small) * MARGIN > SECONDS:
             read(name, begins + _fill(unit, FOUR_MB))
     return {
         "seconds": round(slowest, 2), "slowest": at,
