@@ -41,7 +41,7 @@ demo-recorded: $(RUNTIME) ## judge the recorded nodes in examples/, without a no
 	@tools/demo-recorded
 
 # Every suite, the quick ones first.
-SUITES := lint types contract docs-check test-unit test-doubles test-processes test-wheel test-big \
+SUITES := lint types contract docs-check test-unit test-exhaustive test-doubles test-processes test-wheel test-big \
 	test-lab molecule test-pythons
 
 .PHONY: test
@@ -50,7 +50,11 @@ test: ## everything that CI runs, with the seconds of every suite
 
 .PHONY: test-unit
 test-unit: $(DEV) ## the quick tests
-	$(PY) -m pytest tests --ignore tests/lab -m 'not cli and not ssh and not slow' -n $(WORKERS)
+	$(PY) -m pytest tests --ignore tests/lab -m 'not cli and not ssh and not slow and not exhaustive' -n $(WORKERS)
+
+.PHONY: test-exhaustive
+test-exhaustive: $(DEV) ## every probe of a node spoilt in every way: no gate stays open
+	$(PY) -m pytest tests -m exhaustive -n $(WORKERS)
 
 .PHONY: test-doubles
 test-doubles: $(DEV) ## what answers in a simulated node, without a node
